@@ -1,0 +1,1 @@
+"""Loop kernels and their inputs. `kernels.catalog` lists them; no kernel file knows the framework."""

@@ -1,0 +1,1 @@
+"""Kernels beyond PolyBench, one a file."""

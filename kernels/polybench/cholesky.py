@@ -1,0 +1,44 @@
+"""cholesky: A = L @ L.T, L in place of A's lower triangle (PolyBench/C 4.2.1, linear-algebra/solvers)."""
+
+import math
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64
+
+SIZES: dict[str, dict[str, int]] = {
+    "mini": {"n": 40},
+    "small": {"n": 120},
+    "medium": {"n": 400},
+    "large": {"n": 2000},
+    "extralarge": {"n": 4000},
+}
+OUTPUTS = ("A",)
+
+
+def cholesky(n: int, A: Float64[np.ndarray, "n n"]) -> None:
+    for i in range(n):
+        for j in range(i):
+            for k in range(j):
+                A[i, j] -= A[i, k] * A[j, k]
+            A[i, j] /= A[j, j]
+        for k in range(i):
+            A[i, i] -= A[i, k] * A[i, k]
+        A[i, i] = math.sqrt(A[i, i])
+
+
+def make_inputs(n: int, rng: np.random.Generator | None = None) -> dict[str, Any]:
+    """PolyBench's initial values; with `rng`, a random symmetric matrix with a dominant diagonal.
+
+    PolyBench multiplies a lower triangular matrix, with 1 - j/n in column j and a unit diagonal, by its transpose.
+    Entry (r, s) of the product needs only a running sum up to min(r, s), taken in the order of PolyBench's loops.
+    """
+    if rng is not None:
+        random = rng.uniform(-1.0, 1.0, (n, n))
+        return {"n": n, "A": (random + random.T) / 2 + n * np.eye(n)}
+    column = -np.arange(n) / n + 1
+    sums = np.cumsum(column * column)
+    row, other = np.ogrid[:n, :n]
+    nearest = np.minimum(row, other)
+    squares = np.concatenate(([0.0], sums))[nearest]
+    return {"n": n, "A": squares + np.where(row == other, 1.0, column[nearest])}

@@ -1,0 +1,73 @@
+"""ludcmp: solve A @ x = b by LU factorization and two substitutions (PolyBench/C 4.2.1, linear-algebra/solvers)."""
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64
+
+SIZES: dict[str, dict[str, int]] = {
+    "mini": {"n": 40},
+    "small": {"n": 120},
+    "medium": {"n": 400},
+    "large": {"n": 2000},
+    "extralarge": {"n": 4000},
+}
+OUTPUTS = ("x",)
+
+
+def ludcmp(
+    n: int,
+    A: Float64[np.ndarray, "n n"],
+    b: Float64[np.ndarray, "n"],
+    x: Float64[np.ndarray, "n"],
+    y: Float64[np.ndarray, "n"],
+) -> None:
+    for i in range(n):
+        for j in range(i):
+            w = A[i, j]
+            for k in range(j):
+                w -= A[i, k] * A[k, j]
+            A[i, j] = w / A[j, j]
+        for j in range(i, n):
+            w = A[i, j]
+            for k in range(i):
+                w -= A[i, k] * A[k, j]
+            A[i, j] = w
+    for i in range(n):
+        w = b[i]
+        for j in range(i):
+            w -= A[i, j] * y[j]
+        y[i] = w
+    for i in range(n - 1, -1, -1):
+        w = y[i]
+        for j in range(i + 1, n):
+            w -= A[i, j] * x[j]
+        x[i] = w / A[i, i]
+
+
+def make_inputs(n: int, rng: np.random.Generator | None = None) -> dict[str, Any]:
+    """PolyBench's initial values; with `rng`, a random system with a dominant diagonal.
+
+    PolyBench multiplies a lower triangular matrix, with 1 - j/n in column j and a unit diagonal, by its transpose.
+    Entry (r, s) of the product needs only a running sum up to min(r, s), taken in the order of PolyBench's loops.
+    """
+    if rng is not None:
+        return {
+            "n": n,
+            "A": rng.uniform(-1.0, 1.0, (n, n)) + n * np.eye(n),
+            "b": rng.uniform(-1.0, 1.0, n),
+            "x": rng.uniform(-1.0, 1.0, n),
+            "y": rng.uniform(-1.0, 1.0, n),
+        }
+    column = -np.arange(n) / n + 1
+    sums = np.cumsum(column * column)
+    row, other = np.ogrid[:n, :n]
+    nearest = np.minimum(row, other)
+    squares = np.concatenate(([0.0], sums))[nearest]
+    return {
+        "n": n,
+        "A": squares + np.where(row == other, 1.0, column[nearest]),
+        "b": (np.arange(n) + 1) / n / 2.0 + 4.0,
+        "x": np.zeros(n),
+        "y": np.zeros(n),
+    }

@@ -1,0 +1,1 @@
+"""Loopwright: verifier-driven optimization."""

@@ -1,0 +1,78 @@
+"""`loopwright kernels`, `policies` and `verifiers`: what there is."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import click
+
+from optimizer.cli import options
+from optimizer.cli.output import print_json, table
+
+
+@click.command()
+@options.as_json
+def kernels(as_json: bool) -> None:
+    """List the bundled kernels with their sizes and arrays."""
+    from kernels import catalog
+
+    entries = [_kernel_json(catalog.entry(name)) for name in catalog.names()]
+    if as_json:
+        print_json(entries)
+        return
+    rows = [
+        (e["name"], e["suite"], _sizes_text(e["sizes"].get("large", {})), ", ".join(map(_array_text, e["arrays"])))
+        for e in entries
+    ]
+    click.echo(table(("kernel", "suite", "size large", "arrays"), rows))
+
+
+@click.command()
+@options.as_json
+def policies(as_json: bool) -> None:
+    """List what can propose candidates, with the options of each."""
+    from optimizer.registry import describe_policies
+
+    _print_descriptions("policy", describe_policies(), as_json)
+
+
+@click.command()
+@options.as_json
+def verifiers(as_json: bool) -> None:
+    """List what can judge and measure candidates, with the options of each."""
+    from optimizer.registry import describe_verifiers
+
+    _print_descriptions("verifier", describe_verifiers(), as_json)
+
+
+def _kernel_json(entry: Any) -> dict[str, Any]:
+    parameters = inspect.signature(entry.load_function()).parameters.values()
+    arrays = [
+        {"name": p.name, "dtype": p.annotation.dtypes[0], "shape": p.annotation.dim_str.split()}
+        for p in parameters
+        if hasattr(p.annotation, "dim_str")
+    ]
+    return {"name": entry.name, "suite": entry.suite, "sizes": entry.load().SIZES, "arrays": arrays}
+
+
+def _sizes_text(sizes: dict[str, int]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in sizes.items())
+
+
+def _array_text(array: dict[str, Any]) -> str:
+    return f"{array['name']}[{', '.join(array['shape'])}]"
+
+
+def _print_descriptions(what: str, descriptions: list[dict[str, Any]], as_json: bool) -> None:
+    if as_json:
+        print_json(descriptions)
+        return
+    rows = [(d["name"], d["summary"], _options_text(d["options"])) for d in descriptions]
+    click.echo(table((what, "summary", "options"), rows))
+
+
+def _options_text(options: Any) -> str:
+    if isinstance(options, dict):
+        return ", ".join(f"{name}={value}" for name, value in options.items())
+    return ", ".join(map(str, options))

@@ -1,0 +1,39 @@
+"""How commands write: results to standard output, everything said to a person on the way to standard error."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+
+def print_json(data: Any) -> None:
+    """Exactly one JSON document on standard output; NaN and infinities are no JSON and raise ValueError."""
+    click.echo(json.dumps(data, indent=2, allow_nan=False, ensure_ascii=False))
+
+
+def say(text: str) -> None:
+    """A line of progress, on standard error."""
+    click.echo(text, err=True)
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Text columns as wide as their widest cell, two spaces apart."""
+    widths = [max(len(cell) for cell in column) for column in zip(header, *rows, strict=True)]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in (header, *rows)]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def seconds_text(seconds: float) -> str:
+    """A duration with three digits in the unit that suits it."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds * 1e9:.3g} ns"
+
+
+def speedup_text(speedup: float, interval: Sequence[float]) -> str:
+    """`2.31x (95% interval 2.25 to 2.37)`."""
+    return f"{speedup:.2f}x (95% interval {interval[0]:.2f} to {interval[1]:.2f})"

@@ -1,0 +1,276 @@
+"""The journal of a run: append-only JSON lines, one event a line. Everything else about a run is a replay of it.
+
+Every line is an object with `v` (the format's major version), `event` and `t` (seconds since the epoch). The events:
+
+    proposal   chain, step, text (null: the policy gave up), rationale, cost   written before anything is judged
+    trial      trial, spent                                                    one judged candidate
+    finalists  finalists                                                       the measurements that chose the winner
+    finished   stop_reason, chain_stops, winner, spent                         the end of a run or of a sitting of it
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import math
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+from optimizer.budget import Amounts
+from optimizer.candidate import Candidate
+from optimizer.errors import UserError
+from optimizer.plan import StopReason
+from optimizer.protocols import Proposal
+from optimizer.selection import Finalist
+from optimizer.trial import Cost, Trial
+from optimizer.verdict import Measurement, Reason, Status, Verdict
+
+VERSION = 1
+FILE_NAME = "journal.jsonl"
+LOCK_NAME = "lock"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What a journal says about its run."""
+
+    trials: tuple[Trial, ...] = ()
+    pending: Mapping[tuple[int, int], Proposal] = field(default_factory=dict[tuple[int, int], Proposal])
+    """Proposals by (chain, step) that were paid for and not yet judged."""
+    spent: Amounts = Amounts()
+    finalists: tuple[Finalist, ...] | None = None
+    """None as long as the finalists were not measured again."""
+    stop_reason: StopReason | None = None
+
+
+class Journal:
+    """A run's journal, open for writing by this process alone. Use it as a context manager.
+
+    Opening repairs a torn last line. Raises `UserError` when another process has it, when it cannot be written, or
+    when it is damaged.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.path = directory / FILE_NAME
+        self._lock = _lock(directory / LOCK_NAME)
+        try:
+            self.record = record_of(_repair(self.path))
+            self._file: IO[str] = self.path.open("a", encoding="utf-8", newline="\n")
+        except OSError as error:
+            self._lock.close()
+            raise UserError(f"cannot write {self.path}: {error.strerror}") from error
+        except UserError:
+            self._lock.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._file.close()
+        self._lock.close()
+
+    def proposal(self, chain: int, step: int, proposal: Proposal) -> None:
+        self._append("proposal", chain=chain, step=step, **asdict(proposal))
+
+    def trial(self, trial: Trial, spent: Amounts) -> None:
+        self._append("trial", trial=trial_to_json(trial), spent=asdict(spent))
+
+    def finalists(self, finalists: Sequence[Finalist]) -> None:
+        self._append("finalists", finalists=[_finalist_to_json(finalist) for finalist in finalists])
+
+    def finished(
+        self, reason: StopReason, chain_stops: Sequence[StopReason | None], winner: int, spent: Amounts
+    ) -> None:
+        self._append("finished", stop_reason=reason, chain_stops=list(chain_stops), winner=winner, spent=asdict(spent))
+
+    def _append(self, event: str, **fields: Any) -> None:
+        line = json.dumps({"v": VERSION, "event": event, "t": time.time(), **_finite(fields)}, allow_nan=False)
+        self._file.write(line + "\n")
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+
+def read_record(directory: Path) -> Record:
+    """What the journal in a run's folder says, also while another process writes it. Raises `UserError`."""
+    path = directory / FILE_NAME
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return Record()
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from error
+    return record_of(_parse(content, path)[0])
+
+
+def record_of(events: Sequence[Mapping[str, Any]]) -> Record:
+    """Fold events into what they say. Raises `UserError` on an event that is not as this version writes it."""
+    trials: list[Trial] = []
+    pending: dict[tuple[int, int], Proposal] = {}
+    spent = Amounts()
+    finalists: tuple[Finalist, ...] | None = None
+    stop_reason: StopReason | None = None
+    for number, event in enumerate(events, start=1):
+        try:
+            match event["event"]:
+                case "proposal":
+                    stop_reason = None
+                    proposal = Proposal(event["text"], event["rationale"], Cost(**event["cost"]))
+                    pending[event["chain"], event["step"]] = proposal
+                    spent = spent.plus(_amounts_of(proposal.cost))
+                case "trial":
+                    trial = trial_from_json(event["trial"])
+                    trials.append(trial)
+                    pending.pop((trial.chain, trial.step), None)
+                    spent = Amounts(**event["spent"])
+                case "finalists":
+                    finalists = tuple(_finalist_from_json(data) for data in event["finalists"])
+                case "finished":
+                    stop_reason = StopReason(event["stop_reason"])
+                    spent = Amounts(**event["spent"])
+                case _:
+                    pass  # an event that a later version of the same format adds
+        except (KeyError, TypeError, ValueError) as error:
+            raise UserError(f"event {number} of the journal ({event.get('event')}) is damaged: {error!r}") from error
+    return Record(tuple(trials), pending, spent, finalists, stop_reason)
+
+
+def trial_to_json(trial: Trial) -> dict[str, Any]:
+    """A trial as JSON; `trial_from_json` is the inverse."""
+    return {
+        "number": trial.number,
+        "chain": trial.chain,
+        "step": trial.step,
+        "text": trial.candidate.text,
+        "verdicts": [asdict(verdict) for verdict in trial.verdicts],
+        "feedback": trial.feedback,
+        "rationale": trial.rationale,
+        "cost": asdict(trial.cost),
+        "when": trial.when,
+    }
+
+
+def trial_from_json(data: Mapping[str, Any]) -> Trial:
+    """Raises `KeyError`, `TypeError` or `ValueError` for JSON that is no trial."""
+    return Trial(
+        number=data["number"],
+        chain=data["chain"],
+        step=data["step"],
+        candidate=Candidate(data["text"]),
+        verdicts=tuple(_verdict_from_json(verdict) for verdict in data["verdicts"]),
+        feedback=data["feedback"],
+        rationale=data["rationale"],
+        cost=Cost(**data["cost"]),
+        when=data["when"],
+    )
+
+
+def _verdict_from_json(data: Mapping[str, Any]) -> Verdict:
+    reason, measurement = data["reason"], data["measurement"]
+    return Verdict(
+        **{
+            **data,
+            "status": Status(data["status"]),
+            "reason": None if reason is None else Reason(reason),
+            "measurement": None if measurement is None else _measurement_from_json(measurement),
+        }
+    )
+
+
+def _measurement_from_json(data: Mapping[str, Any]) -> Measurement:
+    low, high = data["interval"]
+    return Measurement(**{**data, "interval": (low, high)})
+
+
+def _finalist_to_json(finalist: Finalist) -> dict[str, Any]:
+    return {"trial": finalist.trial, "answer": asdict(finalist.answer)}
+
+
+def _finalist_from_json(data: Mapping[str, Any]) -> Finalist:
+    answer = data["answer"]
+    return Finalist(data["trial"], _verdict_from_json(answer) if "status" in answer else _measurement_from_json(answer))
+
+
+def _amounts_of(cost: Cost) -> Amounts:
+    return Amounts(calls=cost.calls, tokens=cost.tokens, usd=cost.usd)
+
+
+def _finite(value: Any) -> Any:
+    """The same JSON value, with numbers that JSON does not have written as text."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, Mapping):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return value
+
+
+def _lock(path: Path) -> IO[str]:
+    """Lock a file for the life of this process; the kernel lets go of it however the process ends."""
+    try:
+        file = path.open("a+", encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror}") from error
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        file.seek(0)
+        owner = file.read().strip() or "unknown"
+        file.close()
+        raise UserError(f"the run in {path.parent} is in use by process {owner}") from error
+    file.truncate(0)
+    file.write(f"{os.getpid()}\n")
+    file.flush()
+    return file
+
+
+def _repair(path: Path) -> list[dict[str, Any]]:
+    """The events of a journal, whose file afterwards ends with the last whole one."""
+    if not path.exists():
+        return []
+    content = path.read_bytes()
+    events, whole = _parse(content, path)
+    if whole < len(content) or not content.endswith(b"\n"):
+        with path.open("r+b") as file:
+            file.truncate(whole)
+            file.seek(0, os.SEEK_END)
+            if whole and content[whole - 1 : whole] != b"\n":
+                file.write(b"\n")
+    return events
+
+
+def _parse(content: bytes, path: Path) -> tuple[list[dict[str, Any]], int]:
+    """The events, and the length of the part that holds them: only the last line may be torn."""
+    lines = content.splitlines(keepends=True)
+    events: list[dict[str, Any]] = []
+    whole = 0
+    for number, line in enumerate(lines, start=1):
+        event = _event_of(line)
+        if event is None:
+            if number == len(lines):
+                break
+            raise UserError(f"{path}:{number}: this line of the journal is damaged")
+        if event.get("v") != VERSION:
+            raise UserError(
+                f"{path}:{number}: the journal has format {event.get('v')!r}, this version of loopwright reads format "
+                f"{VERSION}: use the version that wrote it"
+            )
+        events.append(event)
+        whole += len(line)
+    return events, whole
+
+
+def _event_of(line: bytes) -> dict[str, Any] | None:
+    try:
+        event = json.loads(line)
+    except ValueError:
+        return None
+    return event if isinstance(event, dict) and "event" in event else None

@@ -1,0 +1,99 @@
+"""The isl side of a nest: its iterations, its accesses and every pair of iterations that conflict."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from functools import cached_property
+
+import islpy as isl
+
+from optimizer.polyhedral.nest import Access, Nest, Statement
+from optimizer.polyhedral.order import order_map
+
+OPERATION_LIMIT = 20_000_000
+"""isl operations one query may take: deterministic, unlike a time limit. About two seconds."""
+
+
+@contextmanager
+def operation_limit(limit: int = OPERATION_LIMIT) -> Generator[None]:
+    """Within it, isl raises `isl.Error` once its operations exceed the limit."""
+    context = isl.DEFAULT_CONTEXT
+    context.reset_operations()
+    context.set_max_operations(limit)
+    try:
+        yield
+    finally:
+        context.set_max_operations(0)
+        context.reset_operations()
+
+
+def model_of(nest: Nest) -> Model:
+    """The model of a nest; that of the last few nests is kept."""
+    if id(nest) not in _recent:
+        while len(_recent) >= 8:
+            del _recent[next(iter(_recent))]
+        _recent[id(nest)] = Model(nest)
+    return _recent[id(nest)]
+
+
+class Model:
+    """isl objects of one nest, each computed once. They stay in this process: islpy contexts are not thread-safe."""
+
+    def __init__(self, nest: Nest) -> None:
+        self.nest = nest
+        self.context = isl.Set(nest.context)
+        self.domains = {s.name: isl.Set(s.domain).intersect_params(self.context) for s in nest.statements}
+        self.domain = isl.UnionSet(f"[{', '.join(nest.parameters)}] -> {{ }}")
+        for domain in self.domains.values():
+            self.domain = self.domain.union(isl.UnionSet.from_set(domain))
+
+    def access_relation(self, statement: Statement, access: Access) -> isl.UnionMap:
+        """The relation from the iterations of a statement to the elements that one of its accesses touches."""
+        parameters = ", ".join(self.nest.parameters)
+        iteration = f"{statement.name}[{', '.join(statement.iterators)}]"
+        text = f"[{parameters}] -> {{ {iteration} -> {access.array}[{', '.join(access.subscripts)}] }}"
+        return isl.UnionMap(text).intersect_domain(self.domain)
+
+    @cached_property
+    def reads(self) -> isl.UnionMap:
+        return self._accesses(is_write=False)
+
+    @cached_property
+    def writes(self) -> isl.UnionMap:
+        return self._accesses(is_write=True)
+
+    def _accesses(self, *, is_write: bool) -> isl.UnionMap:
+        result = isl.UnionMap(f"[{', '.join(self.nest.parameters)}] -> {{ }}")
+        for statement in self.nest.statements:
+            for access in statement.accesses:
+                if access.is_write is is_write:
+                    result = result.union(self.access_relation(statement, access))
+        return result
+
+    @cached_property
+    def original_order(self) -> isl.UnionMap:
+        return order_map(self.nest, self.nest.tree)
+
+    @cached_property
+    def conflicts(self) -> isl.UnionMap:
+        """Every pair (source, sink) of iterations that touch one element, at least one of them writing (RAW, WAR and
+        WAW, transitively redundant ones included), the source before the sink in the original order."""
+        reads, writes = self.reads, self.writes
+        touching = (
+            writes.apply_range(reads.reverse())
+            .union(reads.apply_range(writes.reverse()))
+            .union(writes.apply_range(writes.reverse()))
+        )
+        before = self.original_order.lex_lt_union_map(self.original_order)
+        return touching.intersect(before).coalesce()
+
+    @cached_property
+    def flow(self) -> isl.UnionMap:
+        """Each read with the write whose value it sees: isl's exact dataflow on the original order."""
+        accesses = isl.UnionAccessInfo.from_sink(self.reads).set_must_source(self.writes)
+        return accesses.set_schedule_map(self.original_order).compute_flow().get_must_dependence()
+
+
+_recent: dict[int, Model] = {}
+"""By identity of the nest, which its model keeps alive."""

@@ -1,0 +1,149 @@
+"""A schedule: in which order the iterations of a nest run. An immutable tree of loops, sequences and leaves.
+
+A leaf is one statement, or the part of it that an index-set split left there. It says itself which value each loop
+around it has at each of its iterations, as an isl expression of the statement's iterators. So `interchange` only moves
+loops, `tile` only adds entries, and the order of all iterations can be read off leaf by leaf:
+
+    Loop(i_t)                          Leaf(S0, values={i_t: floor(i/32), i: i, j: j})
+      Loop(i)
+        Loop(j)  ->  Leaf(S0)
+
+Loop names are unique within a tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """All iterations of a statement that satisfy every condition in `where`."""
+
+    statement: str
+    values: Mapping[str, str]
+    """Loop name -> isl expression of the statement's iterators, for each loop around this leaf."""
+    where: tuple[str, ...] = ()
+    """isl conditions on the statement's iterators and the parameters, from `split`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """Runs its body once for each value, ascending."""
+
+    name: str
+    body: Node
+    is_parallel: bool = False
+    """Iterations run on any thread, in any order."""
+    unroll: int = 1
+    """How many iterations the generated code writes out; 0 means all of them (the trip count is a small constant)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """Runs its parts one after the other."""
+
+    parts: tuple[Node, ...] = ()
+
+
+Node: TypeAlias = Loop | Sequence | Leaf
+
+
+def leaves(node: Node) -> Iterator[Leaf]:
+    """Every leaf below, in order."""
+    match node:
+        case Leaf():
+            yield node
+        case Loop():
+            yield from leaves(node.body)
+        case Sequence():
+            for part in node.parts:
+                yield from leaves(part)
+
+
+def loops(node: Node) -> Iterator[Loop]:
+    """Every loop below, outer before inner."""
+    match node:
+        case Leaf():
+            return
+        case Loop():
+            yield node
+            yield from loops(node.body)
+        case Sequence():
+            for part in node.parts:
+                yield from loops(part)
+
+
+def find_loop(node: Node, name: str) -> Loop | None:
+    return next((loop for loop in loops(node) if loop.name == name), None)
+
+
+def path_to(node: Node, name: str) -> tuple[Loop | Sequence, ...]:
+    """The nodes from the root down to the loop of that name, that loop last; empty when there is none."""
+    match node:
+        case Leaf():
+            return ()
+        case Loop():
+            if node.name == name:
+                return (node,)
+            below = path_to(node.body, name)
+            return (node, *below) if below else ()
+        case Sequence():
+            for part in node.parts:
+                if below := path_to(part, name):
+                    return (node, *below)
+            return ()
+
+
+def map_leaves(node: Node, change: Callable[[Leaf], Leaf]) -> Node:
+    """The same tree with every leaf changed."""
+    match node:
+        case Leaf():
+            return change(node)
+        case Loop():
+            return replace(node, body=map_leaves(node.body, change))
+        case Sequence():
+            return Sequence(tuple(map_leaves(part, change) for part in node.parts))
+
+
+def replace_loop(node: Node, name: str, change: Callable[[Loop], Node]) -> Node:
+    """The same tree with the loop of that name replaced by what `change` makes of it."""
+    match node:
+        case Leaf():
+            return node
+        case Loop():
+            if node.name == name:
+                return change(node)
+            return replace(node, body=replace_loop(node.body, name, change))
+        case Sequence():
+            return sequence_of(*(replace_loop(part, name, change) for part in node.parts))
+
+
+def sequence_of(*parts: Node) -> Node:
+    """A sequence without sequences directly inside it; a single part stands for itself."""
+    flat: list[Node] = []
+    for part in parts:
+        flat.extend(part.parts if isinstance(part, Sequence) else (part,))
+    return flat[0] if len(flat) == 1 else Sequence(tuple(flat))
+
+
+def fresh_name(node: Node, wanted: str) -> str:
+    """`wanted`, or with the first free suffix: `j`, `j_2`, `j_3`."""
+    taken = {loop.name for loop in loops(node)}
+    return next(name for name in [wanted, *(f"{wanted}_{k}" for k in range(2, len(taken) + 3))] if name not in taken)
+
+
+def show(node: Node, indent: str = "") -> str:
+    """The tree for people, one node a line."""
+    match node:
+        case Leaf():
+            at = ", ".join(f"{name} = {value}" for name, value in node.values.items())
+            where = f" where {' and '.join(node.where)}" if node.where else ""
+            return f"{indent}{node.statement}: {at}{where}"
+        case Loop():
+            marks = (" parallel" if node.is_parallel else "") + (f" unroll {node.unroll}" if node.unroll != 1 else "")
+            return f"{indent}for {node.name}{marks}\n{show(node.body, indent + '  ')}"
+        case Sequence():
+            return "\n".join(show(part, indent) for part in node.parts)

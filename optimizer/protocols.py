@@ -1,0 +1,84 @@
+"""The plug points: problems, policies and verifiers. Each has one job and no base class."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+from optimizer.budget import BudgetView
+from optimizer.candidate import Candidate
+from optimizer.trial import Cost, Trial
+from optimizer.verdict import Measurement, Verdict
+
+
+class Problem(Protocol):
+    """What is being optimized. The loop knows nothing of it but this."""
+
+    kind: ClassVar[str]
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def baseline(self) -> Candidate:
+        """The untouched original; always a candidate, so a result is never worse than it."""
+        ...
+
+    def parse(self, text: str) -> Candidate:
+        """The canonical candidate for a text; raises `CandidateError` when it cannot be read."""
+        ...
+
+    def specification(self) -> Mapping[str, Any]:
+        """JSON from which the registry builds the same problem again (in another process, or on resume)."""
+        ...
+
+
+@runtime_checkable
+class Searchable(Protocol):
+    """A problem whose candidates have neighbours, so that policies without a model can search it."""
+
+    def neighbours(self, candidate: Candidate, rng: random.Random) -> Iterator[Candidate]:
+        """Candidates one edit away, in random order, without end checks or repeats promised."""
+        ...
+
+    def is_admissible(self, candidate: Candidate) -> bool:
+        """A cheap necessary condition (for kernels: legality), so that a search need not propose what must fail."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What a policy answers: a candidate's text, or None to give the chain up."""
+
+    text: str | None
+    rationale: str = ""
+    cost: Cost = Cost()
+
+
+class Policy(Protocol):
+    """Proposes; never judges. A pure function of its options, the history and what is left of the budget."""
+
+    name: ClassVar[str]
+
+    def propose(self, problem: Any, history: Sequence[Trial], budget: BudgetView) -> Proposal:
+        """The next candidate of this chain; `history` holds the chain's own trials, the baseline first."""
+        ...
+
+
+class Verifier(Protocol):
+    """Judges and measures; never proposes. Never raises for a bad candidate, only for a broken set-up."""
+
+    name: ClassVar[str]
+
+    def verify(self, problem: Any, candidate: Candidate) -> Verdict: ...
+
+
+@runtime_checkable
+class Comparer(Protocol):
+    """A verifier that can measure several finalists in one window, so that the winner is no lucky sample."""
+
+    def compare(self, problem: Any, candidates: Sequence[Candidate]) -> Sequence[Measurement | Verdict]:
+        """One measurement a candidate, in order; a verdict in place of a candidate that failed this time."""
+        ...

@@ -1,0 +1,160 @@
+"""A brute-force judge of schedules: lists every access in the original and in the new order. Slow, simple, independent.
+
+It shares nothing with `optimizer.polyhedral.legality` but the texts of the nest: isl only enumerates the points of the
+domains; subscripts and loop values are evaluated by Python, one iteration at a time.
+"""
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import islpy as isl
+
+from optimizer.polyhedral.legality import Witness
+from optimizer.polyhedral.nest import Nest
+from optimizer.polyhedral.order import TimedLeaf, timed_leaves
+from optimizer.polyhedral.tree import Node, loops
+
+Iteration = tuple[str, tuple[int, ...]]
+"""A statement's name and the values of its iterators."""
+
+
+@lru_cache(maxsize=100_000)
+def compiled(text: str) -> Any:
+    """isl's quasi-affine syntax as a Python expression: 2n -> 2*n, floor(a/b) -> (a)//b, `mod` -> %, = -> ==."""
+    text = re.sub(r"(\d)([A-Za-z_(])", r"\1*\2", text)
+    text = re.sub(r"\bmod\b", "%", text)
+    text = re.sub(r"(?<![<>=!])=(?!=)", "==", text)
+    text = text.replace("floor(", "(").replace("/", "//")
+    return compile(text, text, "eval")
+
+
+def evaluate(text: str, names: dict[str, int]) -> Any:
+    return eval(compiled(text), {"__builtins__": {}}, names)
+
+
+@dataclass
+class Trace:
+    """All iterations of a nest at fixed sizes in original order, with what each touches."""
+
+    nest: Nest
+    sizes: dict[str, int]
+    iterations: list[Iteration]
+    touched: dict[Iteration, list[tuple[str, tuple[int, ...], bool]]]
+    conflicts: list[tuple[Iteration, Iteration]]
+
+    def names(self, iteration: Iteration) -> dict[str, int]:
+        return self.sizes | dict(zip(self.nest.statement(iteration[0]).iterators, iteration[1], strict=True))
+
+
+def trace(nest: Nest, sizes: dict[str, int]) -> Trace:
+    """Enumerate the nest at these sizes."""
+    result = Trace(nest, sizes, [], {}, [])
+    fixed = isl.Set(f"[{', '.join(sizes)}] -> {{ : {' and '.join(f'{k} = {v}' for k, v in sizes.items()) or 'true'} }}")
+    for statement in nest.statements:
+        points: list[tuple[int, ...]] = []
+        domain = isl.Set(statement.domain).intersect_params(fixed)
+        count = len(statement.iterators)
+
+        def note(point: Any, points: list[tuple[int, ...]] = points, count: int = count) -> None:
+            points.append(tuple(point.get_coordinate_val(isl.dim_type.set, k).to_python() for k in range(count)))
+
+        domain.foreach_point(note)
+        for point in points:
+            iteration = (statement.name, point)
+            result.iterations.append(iteration)
+            names = result.names(iteration)
+            result.touched[iteration] = [
+                (access.array, tuple(evaluate(s, names) for s in access.subscripts), access.is_write)
+                for access in statement.accesses
+            ]
+    times = timestamps(result, nest.tree)
+    result.iterations.sort(key=lambda iteration: times[iteration])
+    by_element: dict[tuple[str, tuple[int, ...]], list[tuple[Iteration, bool]]] = defaultdict(list)
+    for iteration in result.iterations:
+        for array, element, is_write in result.touched[iteration]:
+            by_element[array, element].append((iteration, is_write))
+    pairs: dict[tuple[Iteration, Iteration], None] = {}
+    for users in by_element.values():
+        for k, (first, first_writes) in enumerate(users):
+            for second, second_writes in users[k + 1 :]:
+                if first != second and (first_writes or second_writes):
+                    pairs[first, second] = None
+    result.conflicts = list(pairs)
+    return result
+
+
+def leaf_of(trace: Trace, leaves: tuple[TimedLeaf, ...], iteration: Iteration) -> TimedLeaf:
+    names = trace.names(iteration)
+    found = [
+        timed
+        for timed in leaves
+        if timed.leaf.statement == iteration[0] and all(evaluate(c, names) for c in timed.leaf.where)
+    ]
+    assert len(found) == 1, f"{iteration} runs {len(found)} times"
+    return found[0]
+
+
+def timestamps(trace: Trace, tree: Node) -> dict[Iteration, tuple[int, ...]]:
+    leaves = timed_leaves(tree)
+    result: dict[Iteration, tuple[int, ...]] = {}
+    for iteration in trace.iterations:
+        names = trace.names(iteration)
+        result[iteration] = tuple(evaluate(t, names) for t in leaf_of(trace, leaves, iteration).time)
+    return result
+
+
+def is_legal(trace: Trace, tree: Node) -> bool:
+    """Whether the tree keeps the order of every conflicting pair and has no pair in two iterations of a parallel loop."""
+    times = timestamps(trace, tree)
+    if any(times[first] >= times[second] for first, second in trace.conflicts):
+        return False
+    leaves = timed_leaves(tree)
+    parallel = {loop.name for loop in loops(tree) if loop.is_parallel}
+    depths = {
+        iteration: [k for k, level in enumerate(leaf_of(trace, leaves, iteration).levels) if level in parallel]
+        for iteration in trace.iterations
+    }
+    for first, second in trace.conflicts:
+        for depth in depths[first]:
+            one, other = times[first], times[second]
+            if one[:depth] == other[:depth] and depth < len(other) and one[depth] != other[depth]:
+                return False
+    return True
+
+
+def is_violated(nest: Nest, tree: Node, witness: Witness) -> bool:
+    """Whether the witness is what it says: a pair in this original order, in conflict over this element, broken here."""
+    run = Trace(nest, witness.sizes, [], {}, [])
+    first: Iteration = (witness.source, tuple(witness.source_iteration.values()))
+    second: Iteration = (witness.sink, tuple(witness.sink_iteration.values()))
+    run.iterations = [first, second]
+    for iteration in run.iterations:
+        statement = nest.statement(iteration[0])
+        fixed = [f"{k} = {v}" for k, v in witness.sizes.items()]
+        fixed += [f"{k} = {v}" for k, v in zip(statement.iterators, iteration[1], strict=True)]
+        point = f"[{', '.join(witness.sizes)}] -> {{ {statement.name}[{', '.join(statement.iterators)}] : "
+        if isl.Set(statement.domain).intersect(isl.Set(f"{point}{' and '.join(fixed) or 'true'} }}")).is_empty():
+            return False
+    uses = [
+        {
+            access.is_write
+            for access in nest.statement(iteration[0]).accesses
+            if access.array == witness.array
+            and tuple(evaluate(s, run.names(iteration)) for s in access.subscripts) == witness.element
+        }
+        for iteration in run.iterations
+    ]
+    needed = {"RAW": (True, False), "WAR": (False, True), "WAW": (True, True)}[witness.kind]
+    if not (needed[0] in uses[0] and needed[1] in uses[1]):
+        return False
+    original = timestamps(run, nest.tree)
+    if original[first] >= original[second]:
+        return False
+    times = timestamps(run, tree)
+    if not witness.is_race:
+        return times[first] >= times[second]
+    depth = leaf_of(run, timed_leaves(tree), first).levels.index(witness.loop)
+    return times[first][:depth] == times[second][:depth] and times[first][depth] != times[second][depth]
