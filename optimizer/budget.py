@@ -66,12 +66,13 @@ class Limits:
             if value is not None and not (math.isfinite(value) and value > 0):
                 raise UserError(f"a budget of {line} must be a number above 0, not {value!r}")
 
-    def warning(self) -> str | None:
-        """What is wrong with a budget in which hardly a proposal fits, or None."""
-        if self.evaluations is None or self.evaluations >= FEWEST_USEFUL_PROPOSALS:
+    def warning(self, proposals: int) -> str | None:
+        """What is wrong with a run in which hardly a proposal fits, out of those planned; None when enough fit."""
+        fitting = proposals if self.evaluations is None else min(proposals, self.evaluations)
+        if fitting >= FEWEST_USEFUL_PROPOSALS:
             return None
-        count = "one proposal fits" if self.evaluations == 1 else f"{self.evaluations} proposals fit"
-        return f"only {count} in this budget: nothing can be learnt from feedback in so few"
+        count = "one proposal fits" if fitting == 1 else f"{fitting} proposals fit"
+        return f"only {count} in this run: nothing can be learnt from feedback in so few"
 
 
 @dataclass(frozen=True, slots=True)

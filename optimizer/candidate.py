@@ -11,8 +11,14 @@ class Candidate:
     """The canonical text of one proposed answer; its problem parses it when needed."""
 
     text: str
+    digest: str = ""
+    """Equal digests are one candidate. Of the text unless its problem gave that of what the text comes to."""
 
-    @property
-    def digest(self) -> str:
-        """The first 16 hexadecimal digits of the SHA-256 of the text: equal texts are one candidate."""
-        return hashlib.sha256(self.text.encode()).hexdigest()[:16]
+    def __post_init__(self) -> None:
+        if not self.digest:
+            object.__setattr__(self, "digest", digest_of(self.text))
+
+
+def digest_of(text: str) -> str:
+    """The first 16 hexadecimal digits of the SHA-256 of a text."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -5,7 +5,7 @@ Every line is an object with `v` (the format's major version), `event` and `t` (
     proposal   chain, step, text (null: the policy gave up), rationale, cost   written before anything is judged
     trial      trial, spent                                                    one judged candidate
     finalists  finalists                                                       the measurements that chose the winner
-    finished   stop_reason, chain_stops, winner, spent                         the end of a run or of a sitting of it
+    finished   stop_reason, chain_stops, spent                                 the end of a run or of a sitting of it
 """
 
 from __future__ import annotations
@@ -46,6 +46,8 @@ class Record:
     finalists: tuple[Finalist, ...] | None = None
     """None as long as the finalists were not measured again."""
     stop_reason: StopReason | None = None
+    """None while the run goes on, and after it was killed."""
+    chain_stops: tuple[StopReason, ...] = ()
 
 
 class Journal:
@@ -78,24 +80,24 @@ class Journal:
         self._lock.close()
 
     def proposal(self, chain: int, step: int, proposal: Proposal) -> None:
-        self._append("proposal", chain=chain, step=step, **asdict(proposal))
+        """Only one that was paid for is forced to the disk: any other is made again at no cost."""
+        self._append("proposal", proposal.cost != Cost(), chain=chain, step=step, **asdict(proposal))
 
     def trial(self, trial: Trial, spent: Amounts) -> None:
-        self._append("trial", trial=trial_to_json(trial), spent=asdict(spent))
+        self._append("trial", True, trial=trial_to_json(trial), spent=asdict(spent))
 
     def finalists(self, finalists: Sequence[Finalist]) -> None:
-        self._append("finalists", finalists=[_finalist_to_json(finalist) for finalist in finalists])
+        self._append("finalists", True, finalists=[_finalist_to_json(finalist) for finalist in finalists])
 
-    def finished(
-        self, reason: StopReason, chain_stops: Sequence[StopReason | None], winner: int, spent: Amounts
-    ) -> None:
-        self._append("finished", stop_reason=reason, chain_stops=list(chain_stops), winner=winner, spent=asdict(spent))
+    def finished(self, reason: StopReason, chain_stops: Sequence[StopReason], spent: Amounts) -> None:
+        self._append("finished", True, stop_reason=reason, chain_stops=list(chain_stops), spent=asdict(spent))
 
-    def _append(self, event: str, **fields: Any) -> None:
+    def _append(self, event: str, sync: bool, **fields: Any) -> None:
         line = json.dumps({"v": VERSION, "event": event, "t": time.time(), **_finite(fields)}, allow_nan=False)
         self._file.write(line + "\n")
         self._file.flush()
-        os.fsync(self._file.fileno())
+        if sync:
+            os.fsync(self._file.fileno())
 
 
 def read_record(directory: Path) -> Record:
@@ -117,6 +119,7 @@ def record_of(events: Sequence[Mapping[str, Any]]) -> Record:
     spent = Amounts()
     finalists: tuple[Finalist, ...] | None = None
     stop_reason: StopReason | None = None
+    chain_stops: tuple[StopReason, ...] = ()
     for number, event in enumerate(events, start=1):
         try:
             match event["event"]:
@@ -134,12 +137,13 @@ def record_of(events: Sequence[Mapping[str, Any]]) -> Record:
                     finalists = tuple(_finalist_from_json(data) for data in event["finalists"])
                 case "finished":
                     stop_reason = StopReason(event["stop_reason"])
+                    chain_stops = tuple(StopReason(stop) for stop in event["chain_stops"])
                     spent = Amounts(**event["spent"])
                 case _:
                     pass  # an event that a later version of the same format adds
         except (KeyError, TypeError, ValueError) as error:
             raise UserError(f"event {number} of the journal ({event.get('event')}) is damaged: {error!r}") from error
-    return Record(tuple(trials), pending, spent, finalists, stop_reason)
+    return Record(tuple(trials), pending, spent, finalists, stop_reason, chain_stops)
 
 
 def trial_to_json(trial: Trial) -> dict[str, Any]:
@@ -149,6 +153,7 @@ def trial_to_json(trial: Trial) -> dict[str, Any]:
         "chain": trial.chain,
         "step": trial.step,
         "text": trial.candidate.text,
+        "digest": trial.candidate.digest,
         "verdicts": [asdict(verdict) for verdict in trial.verdicts],
         "feedback": trial.feedback,
         "rationale": trial.rationale,
@@ -163,7 +168,7 @@ def trial_from_json(data: Mapping[str, Any]) -> Trial:
         number=data["number"],
         chain=data["chain"],
         step=data["step"],
-        candidate=Candidate(data["text"]),
+        candidate=Candidate(data["text"], data["digest"]),
         verdicts=tuple(_verdict_from_json(verdict) for verdict in data["verdicts"]),
         feedback=data["feedback"],
         rationale=data["rationale"],
@@ -173,20 +178,18 @@ def trial_from_json(data: Mapping[str, Any]) -> Trial:
 
 
 def _verdict_from_json(data: Mapping[str, Any]) -> Verdict:
-    reason, measurement = data["reason"], data["measurement"]
-    return Verdict(
-        **{
-            **data,
-            "status": Status(data["status"]),
-            "reason": None if reason is None else Reason(reason),
-            "measurement": None if measurement is None else _measurement_from_json(measurement),
-        }
-    )
+    values = dict(data)
+    values["status"] = Status(data["status"])
+    values["reason"] = None if data["reason"] is None else Reason(data["reason"])
+    values["measurement"] = None if data["measurement"] is None else _measurement_from_json(data["measurement"])
+    return Verdict(**values)
 
 
 def _measurement_from_json(data: Mapping[str, Any]) -> Measurement:
+    values = dict(data)
     low, high = data["interval"]
-    return Measurement(**{**data, "interval": (low, high)})
+    values["interval"] = (low, high)
+    return Measurement(**values)
 
 
 def _finalist_to_json(finalist: Finalist) -> dict[str, Any]:

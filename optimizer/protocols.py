@@ -17,6 +17,8 @@ class Problem(Protocol):
     """What is being optimized. The loop knows nothing of it but this."""
 
     kind: ClassVar[str]
+    baseline_is_unit: ClassVar[bool]
+    """Whether scores are ratios to the baseline, which then scores 1 unjudged; otherwise it is judged as well."""
 
     @property
     def name(self) -> str: ...

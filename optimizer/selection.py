@@ -32,9 +32,7 @@ class Selection:
 
 def is_tie(one: Measurement, other: Measurement) -> bool:
     """Whether two measurements cannot be told apart: each score lies within the interval of the other."""
-    return (
-        other.interval[0] <= one.score <= other.interval[1] and one.interval[0] <= other.score <= one.interval[1]
-    )
+    return other.interval[0] <= one.score <= other.interval[1] and one.interval[0] <= other.score <= one.interval[1]
 
 
 def is_better(one: Measurement, baseline: Measurement | None) -> bool:

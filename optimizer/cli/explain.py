@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from optimizer.cli import options
-from optimizer.cli.output import print_json, seconds_text
+from optimizer.cli.kernel import limit_seconds, load_nest
+from optimizer.cli.output import print_json, seconds_text, table
 
 if TYPE_CHECKING:
-    from optimizer.kernel_problem import KernelProblem
     from optimizer.polyhedral.explain import Dependence, Explanation
     from optimizer.polyhedral.nest import Nest
+    from optimizer.polyhedral.tree import Node
 
 MOST_DEPENDENCES = 30
 """Rows of the dependence table; `--json` lists all."""
@@ -28,29 +29,29 @@ MOST_DEPENDENCES = 30
 @options.as_json
 def explain(kernel: str, size: str | None, fp: str, threads: int | None, schedule: str, as_json: bool) -> None:
     """Show a kernel's loops and statements by name, its dependences, and what could run parallel."""
-    from optimizer.kernel_problem import KernelProblem
     from optimizer.polyhedral.explain import explain as explain_nest
+    from optimizer.polyhedral.model import model_of
+    from optimizer.polyhedral.schedule import parse_schedule
+    from optimizer.polyhedral.tree import show
 
-    problem = KernelProblem.load(kernel, size, fp=fp, threads=threads)
-    candidate = problem.parse(schedule)
-    tree = problem.tree(candidate)
-    explanation = explain_nest(problem.model, tree)
-    limit = _limit_seconds(problem)
-    code = problem.code(candidate) if schedule else None
+    nest, problem = load_nest(kernel, size, fp, threads)
+    steps = parse_schedule(schedule)
+    tree = steps.apply(nest)
+    explanation = explain_nest(model_of(nest), tree)
+    limit = limit_seconds(problem) if problem else None
+    code = _code(nest, tree, fp) if schedule else None
     if as_json:
-        print_json(_to_json(problem.nest, explanation, limit, code))
+        print_json(_to_json(kernel, nest, explanation, limit, code))
         return
-    nest = problem.nest
-    click.echo(f"{problem.name}: {len(nest.loops)} loops, {len(nest.statements)} statements ({nest.file})\n")
+    click.echo(f"{kernel}: {len(nest.loops)} loops, {len(nest.statements)} statements ({nest.file})\n")
     click.echo(source_listing(nest) + "\n")
     if schedule:
-        from optimizer.polyhedral.tree import show
-
-        click.echo(f"after {candidate.text}\n\n{show(tree, '  ')}\n")
-    click.echo(summary(nest, explanation))
+        click.echo(f"after {steps}\n\n{show(tree, '  ')}\n")
+    click.echo(_summary(nest, explanation))
     click.echo("\n" + dependence_table(explanation.dependences))
-    if limit is not None:
-        click.echo(f"\nlimit of this machine at this size: {seconds_text(limit)} ({problem.threads} threads)")
+    if problem and limit is not None:
+        at = problem.size or "any size"
+        click.echo(f"\nthis machine's limit at {at} with {problem.threads} threads: {seconds_text(limit)}")
     if code:
         click.echo("\n" + code)
 
@@ -75,7 +76,7 @@ def _source_lines(nest: Nest) -> list[str]:
     return path.read_text(encoding="utf-8").splitlines()
 
 
-def summary(nest: Nest, explanation: Explanation) -> str:
+def _summary(nest: Nest, explanation: Explanation) -> str:
     """Parallel loops, bands and scalars, one line each."""
     from optimizer.polyhedral.explain import scalars
 
@@ -85,7 +86,9 @@ def summary(nest: Nest, explanation: Explanation) -> str:
         f"permutable  {bands or 'none as it stands'}",
     ]
     for name, copies in scalars(nest).items():
-        lines.append(f"scalar {name}: " + (f"a copy for each {', '.join(copies)}" if copies else "one value, carried along"))
+        lines.append(
+            f"scalar {name}: " + (f"a copy for each {', '.join(copies)}" if copies else "one value, carried along")
+        )
     return "\n".join(lines)
 
 
@@ -99,19 +102,19 @@ def dependence_table(dependences: tuple[Dependence, ...]) -> str:
         kinds.setdefault((d.array, d.source, d.sink, " and ".join(places)), []).append(d.kind.value)
     if not kinds:
         return "no dependences: every order of the iterations is legal"
-    from optimizer.cli.output import table
-
     rows = [(array, f"{source} -> {sink}", "+".join(k), how) for (array, source, sink, how), k in kinds.items()]
     text = table(("array", "dependence", "kind", "how"), rows[:MOST_DEPENDENCES])
     left = len(rows) - MOST_DEPENDENCES
     return text + (f"\n... and {left} more (--json lists all)" if left > 0 else "")
 
 
-def _to_json(nest: Nest, explanation: Explanation, limit: float | None, code: str | None) -> dict[str, Any]:
+def _to_json(
+    kernel: str, nest: Nest, explanation: Explanation, limit: float | None, code: str | None
+) -> dict[str, Any]:
     from optimizer.polyhedral.explain import scalars
 
     data: dict[str, Any] = {
-        "kernel": nest.name,
+        "kernel": kernel,
         "loops": [{"name": loop.name, "line": loop.line} for loop in nest.loops],
         "statements": [{"name": s.name, "line": s.line, "text": s.body, "loops": s.iterators} for s in nest.statements],
         "dependences": [d.to_json() for d in explanation.dependences],
@@ -123,5 +126,8 @@ def _to_json(nest: Nest, explanation: Explanation, limit: float | None, code: st
     return data | ({"code": code} if code else {})
 
 
-def _limit_seconds(problem: KernelProblem) -> float | None:
-    raise NotImplementedError
+def _code(nest: Nest, tree: Node, fp: str) -> str:
+    from optimizer.codegen.backend import CodeOptions, FloatingPoint
+    from optimizer.codegen.numba_source import NumbaBackend
+
+    return NumbaBackend().source(nest, tree, CodeOptions(FloatingPoint(fp)))

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from optimizer.cli import options
 from optimizer.cli.output import print_json, table
+
+if TYPE_CHECKING:
+    from kernels.catalog import KernelEntry
+    from optimizer.registry import Description
 
 
 @click.command()
@@ -46,7 +51,7 @@ def verifiers(as_json: bool) -> None:
     _print_descriptions("verifier", describe_verifiers(), as_json)
 
 
-def _kernel_json(entry: Any) -> dict[str, Any]:
+def _kernel_json(entry: KernelEntry) -> dict[str, Any]:
     parameters = inspect.signature(entry.load_function()).parameters.values()
     arrays = [
         {"name": p.name, "dtype": p.annotation.dtypes[0], "shape": p.annotation.dim_str.split()}
@@ -64,15 +69,9 @@ def _array_text(array: dict[str, Any]) -> str:
     return f"{array['name']}[{', '.join(array['shape'])}]"
 
 
-def _print_descriptions(what: str, descriptions: list[dict[str, Any]], as_json: bool) -> None:
+def _print_descriptions(what: str, descriptions: Sequence[Description], as_json: bool) -> None:
     if as_json:
-        print_json(descriptions)
+        print_json([{"name": d.name, "options": dict(d.options), "summary": d.summary} for d in descriptions])
         return
-    rows = [(d["name"], d["summary"], _options_text(d["options"])) for d in descriptions]
-    click.echo(table((what, "summary", "options"), rows))
-
-
-def _options_text(options: Any) -> str:
-    if isinstance(options, dict):
-        return ", ".join(f"{name}={value}" for name, value in options.items())
-    return ", ".join(map(str, options))
+    rows = [(d.name, ", ".join(f"{k}={value}" for k, value in d.options.items()), d.summary) for d in descriptions]
+    click.echo(table((what, "options", "summary"), rows))

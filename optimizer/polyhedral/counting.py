@@ -1,7 +1,7 @@
 """How many iterations, operations and bytes a nest has at given sizes: counted on the model, not run.
 
-A count of integer points is a polynomial of the sizes once they are not tiny (Ehrhart). It is found by counting at small
-sizes and interpolating, and is checked at further sizes; where the check fails the count is 0, which claims nothing.
+A count of integer points is a polynomial of the sizes once they are not tiny (Ehrhart). It is found by counting at
+small sizes and interpolating, and is checked at further sizes; where that fails the count is 0, which claims nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from optimizer.polyhedral.model import model_of
 from optimizer.polyhedral.nest import Nest, Role, Statement
 
 SMALL = 40_000
-"""Sets in a box of at most so many points are counted directly."""
+"""Sets in a cube of at most so many points are counted directly."""
 BASE = 9
 """The smallest size of the interpolation: above the offsets and halos that loops of this kind have."""
 
@@ -81,7 +81,7 @@ def count_points(points: isl.Set, sizes: Mapping[str, int]) -> int:
         if points.involves_dims(isl.dim_type.param, k, 1)
     )
     degree = points.dim(isl.dim_type.set)
-    if prod((sizes[name] + 1 for name in names), start=1) <= SMALL or degree == 0:
+    if max((sizes[name] + 1 for name in names), default=1) ** degree <= SMALL:
         return _count_at(points, sizes)
     grid = [tuple(range(BASE, BASE + degree + 1)) for _ in names]
     values = {corner: _count_at(points, dict(zip(names, corner, strict=True))) for corner in itertools.product(*grid)}
@@ -94,7 +94,7 @@ def count_points(points: isl.Set, sizes: Mapping[str, int]) -> int:
 
 def _count_at(points: isl.Set, sizes: Mapping[str, int]) -> int:
     for k in range(points.dim(isl.dim_type.param)):
-        name = points.get_dim_name(isl.dim_type.param, k)
+        name = str(points.get_dim_name(isl.dim_type.param, k))
         if name in sizes:
             points = points.fix_val(isl.dim_type.param, k, isl.Val(sizes[name]))
     points = points.project_out(isl.dim_type.param, 0, points.dim(isl.dim_type.param))

@@ -1,7 +1,7 @@
 """What a person wants to know of a nest before scheduling it: its dependences, parallel loops and permutable bands.
 
-Every statement here is about all sizes at once. Dependences are all conflicting pairs of accesses in the original order,
-as legality sees them, not only the last writer of each read.
+All of it holds for all sizes at once. Dependences are all conflicting pairs of accesses in the original order, as
+legality sees them, not only the last writer of each read.
 """
 
 from __future__ import annotations

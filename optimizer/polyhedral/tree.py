@@ -147,3 +147,32 @@ def show(node: Node, indent: str = "") -> str:
             return f"{indent}for {node.name}{marks}\n{show(node.body, indent + '  ')}"
         case Sequence():
             return "\n".join(show(part, indent) for part in node.parts)
+
+
+def inconsistencies(tree: Node) -> tuple[str, ...]:
+    """What is wrong with a tree as such, whatever the kernel; empty for every tree that a step returns."""
+    names = [loop.name for loop in loops(tree)]
+    found = [f"two loops are called {name}" for name in sorted({name for name in names if names.count(name) > 1})]
+
+    def visit(node: Node, around: tuple[Loop, ...]) -> None:
+        match node:
+            case Leaf():
+                expected, given = {loop.name for loop in around}, set(node.values)
+                if expected != given:
+                    found.append(f"{node.statement} is in loops {sorted(expected)} and has values of {sorted(given)}")
+            case Loop():
+                if node.is_parallel and any(loop.is_parallel for loop in around):
+                    found.append(f"{node.name} is parallel inside a parallel loop")
+                if node.is_parallel and node.unroll != 1:
+                    found.append(f"{node.name} is parallel and unrolled")
+                visit(node.body, (*around, node))
+            case Sequence():
+                if len(node.parts) < 2 and node is not tree:
+                    found.append(f"a sequence has {len(node.parts)} parts")
+                for part in node.parts:
+                    if isinstance(part, Sequence):
+                        found.append("a sequence is directly inside a sequence")
+                    visit(part, around)
+
+    visit(tree, ())
+    return tuple(found)

@@ -1,0 +1,117 @@
+"""`loopwright resume`, `replay` and `rescore`: go on with a run, do it again without its policy, judge it again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from optimizer.cli import options
+from optimizer.cli.destination import check_writable
+from optimizer.cli.output import print_json, table
+from optimizer.cli.progress import score_text
+from optimizer.errors import UserError
+
+if TYPE_CHECKING:
+    from optimizer.run import Rescore
+    from optimizer.trial import Trial
+
+out = click.option("--out", metavar="FILE", help="Write the best candidate here.")
+run_dir = click.option("--run-dir", metavar="DIR", help="Keep the new run in this new folder.")
+
+
+@click.command()
+@click.argument("run")
+@out
+@options.as_json
+def resume(run: str, out: str | None, as_json: bool) -> None:
+    """Go on with RUN, a folder or the name of one in the data folder, where it was interrupted.
+
+    Nothing that was judged is judged again. A run that is over only tells its result again.
+    """
+    from optimizer.cli.watched import finish, watched
+    from optimizer.run import resume as resume_run
+
+    destination = _destination(out)
+    directory = run_folder(run)
+    finish(watched(lambda observer: resume_run(directory, observer)), destination, as_json)
+
+
+@click.command()
+@click.argument("run")
+@out
+@run_dir
+@options.as_json
+def replay(run: str, out: str | None, run_dir: str | None, as_json: bool) -> None:
+    """Make the proposals of RUN again, without its policy, in a new run."""
+    from optimizer.cli.watched import finish, watched
+    from optimizer.run import replay as replay_run
+
+    destination = _destination(out)
+    directory, into = run_folder(run), Path(run_dir) if run_dir else None
+    finish(watched(lambda observer: replay_run(directory, into, observer)), destination, as_json)
+
+
+@click.command()
+@click.argument("run")
+@run_dir
+@options.as_json
+def rescore(run: str, run_dir: str | None, as_json: bool) -> None:
+    """Judge every candidate of RUN again, and show what was found then and now."""
+    from optimizer.cli.watched import exit_for, watched
+    from optimizer.run import rescore as rescore_run
+
+    directory, into = run_folder(run), Path(run_dir) if run_dir else None
+    done = watched(lambda observer: rescore_run(directory, into, observer))
+    if as_json:
+        trials = [
+            {"candidate": old.candidate.text, "then": _trial_json(old), "now": _trial_json(new)}
+            for old, new in done.pairs
+        ]
+        print_json({"run_dir": str(done.run.directory), "origin": str(directory), "trials": trials})
+    else:
+        click.echo(rescore_text(done))
+    exit_for(done.run.result.stop_reason)
+
+
+def run_folder(name: str) -> Path:
+    """The folder that a person means: a path, or a name in the data folder. Raises `UserError` for neither."""
+    from optimizer.names import nearest
+    from optimizer.run import SPECIFICATION_NAME, runs_directory
+
+    if Path(name).is_dir():
+        return Path(name)
+    home = runs_directory()
+    if (home / name / SPECIFICATION_NAME).is_file():
+        return home / name
+    known = sorted(path.name for path in home.iterdir() if path.is_dir()) if home.is_dir() else []
+    raise UserError(f"there is no run {name!r}, neither as a folder nor in {home}{nearest(name, known)}")
+
+
+def rescore_text(done: Rescore) -> str:
+    """The candidates with what was found then and now, side by side."""
+    rows = [
+        (str(old.number), _found(old), _found(new), " ".join(old.candidate.text.split())[:80])
+        for old, new in done.pairs
+    ]
+    changed = sum(old.outcome != new.outcome for old, new in done.pairs)
+    shown = table(("trial", "then", "now", "candidate"), rows)
+    return (
+        f"{shown}\n{len(rows)} candidates judged again, {changed} with another outcome; new run: {done.run.directory}"
+    )
+
+
+def _found(trial: Trial) -> str:
+    return score_text(trial.measurement) if trial.measurement else trial.outcome
+
+
+def _trial_json(trial: Trial) -> dict[str, object]:
+    return {"trial": trial.number, "outcome": trial.outcome, "score": trial.score}
+
+
+def _destination(out: str | None) -> Path | None:
+    if out is None:
+        return None
+    check_writable(Path(out))
+    return Path(out)

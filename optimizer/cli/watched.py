@@ -1,0 +1,70 @@
+"""Run something under a live view, then tell what came out: shared by `run`, `resume`, `replay` and `rescore`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from optimizer.cli.output import print_json
+from optimizer.plan import StopReason
+
+if TYPE_CHECKING:
+    from optimizer.events import Observer
+    from optimizer.run import Run
+
+Answer = TypeVar("Answer")
+
+
+def watched(go: Callable[[Observer], Answer]) -> Answer:
+    """Call `go` with an observer that shows a person what happens, on standard error."""
+    from optimizer.cli.live import watching
+
+    with watching() as observer:
+        return go(observer)
+
+
+def finish(run: Run, destination: Path | None, as_json: bool) -> None:
+    """Write the best candidate, print the result, and exit with the status that its stop reason has."""
+    from optimizer.cli.summary import run_json, summary_text
+
+    export = write_best(run, destination) if destination else None
+    if as_json:
+        print_json(run_json(run.problem, run.result, run.directory, export))
+    else:
+        click.echo(summary_text(run.problem, run.result, run.directory, export, known_limit(run)))
+    exit_for(run.result.stop_reason)
+
+
+def write_best(run: Run, destination: Path) -> Path:
+    """The best candidate as a file: a stand-alone module for a kernel, the text itself otherwise."""
+    from optimizer.cli.destination import write_result
+
+    if run.problem.kind == "kernel":
+        from optimizer.kernel_export import exported_module
+
+        write_result(destination, exported_module(run))
+    else:
+        write_result(destination, run.result.winner.candidate.text)
+    return destination.absolute()
+
+
+def known_limit(run: Run) -> float | None:
+    """The machine's limit in seconds for a kernel, where its peaks are known."""
+    if run.problem.kind != "kernel":
+        return None
+    from optimizer.cli.kernel import limit_seconds
+    from optimizer.kernel_problem import KernelProblem
+
+    return limit_seconds(run.problem) if isinstance(run.problem, KernelProblem) else None
+
+
+def exit_for(reason: StopReason) -> None:
+    """Leave with the status of an interrupted or a failed run; return for any other."""
+    from optimizer.cli import INFRASTRUCTURE_FAILED, INTERRUPTED
+
+    status = {StopReason.INTERRUPTED: INTERRUPTED, StopReason.INFRASTRUCTURE_ERRORS: INFRASTRUCTURE_FAILED}.get(reason)
+    if status is not None:
+        click.get_current_context().exit(status)

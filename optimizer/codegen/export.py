@@ -1,0 +1,250 @@
+"""The stand-alone module that a user takes away: optimized function, original, and a check of one against the other."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import islpy as isl
+
+from optimizer.codegen.backend import CodeOptions, FloatingPoint
+from optimizer.codegen.function_text import shape_expression, written_arguments
+from optimizer.codegen.layout import LINE_LENGTH, laid_out
+from optimizer.codegen.loop_text import INDENT
+from optimizer.codegen.module_text import function_source
+from optimizer.codegen.naming import free_name
+from optimizer.codegen.numba_source import ModuleParts, decorator, module_parts, reserved_names
+from optimizer.codegen.python_text import expression_text
+from optimizer.errors import UserError
+from optimizer.polyhedral.nest import Argument, ArgumentKind, Nest
+from optimizer.polyhedral.tree import Node
+
+CHECK_SIZE = 50
+"""The value that parameters get in the exported check, where the kernel's own conditions allow it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExportHeader:
+    """What the file says about itself."""
+
+    schedule: str
+    """Text of the schedule; empty for the original order."""
+    machine: str
+    versions: Mapping[str, str]
+    """Of loopwright, python, numba, llvmlite and numpy."""
+    measured: str
+    """The speedup with its interval, over what, at which size and with how many threads."""
+    assurance: str
+    """What was proved and what was tested."""
+    date: str
+    """ISO 8601."""
+
+
+def export_module(
+    nest: Nest, tree: Node, options: CodeOptions, header: ExportHeader, check_sizes: Mapping[str, int] | None = None
+) -> str:
+    """The text of the module; needs NumPy and Numba only.
+
+    `check_sizes`: values of the parameters for the check that runs when the file is run.
+    Raises CandidateError when no code can be made of the schedule, UserError when no sizes are given and none are found.
+    """
+    parts = module_parts(nest, tree, replace(options, is_cached=True))
+    name = options.function_name or nest.name
+    reserved = reserved_names(nest) | {name}
+    original = free_name(f"original_{nest.name}", reserved)
+    check = _Check(nest, name, original, options, check_sizes or _sizes(nest))
+    blocks = [
+        _unformatted(parts.preamble) if parts.preamble.strip() else "",
+        parts.checks,
+        parts.function,
+        _unformatted(_original_function(nest, original, options)),
+        *check.functions(reserved),
+    ]
+    whole = ModuleParts(_with_standard(parts.imports, nest), "", "", "\n\n\n".join(b.strip("\n") for b in blocks if b))
+    main = f'\n\nif __name__ == "__main__":\n{INDENT}sys.exit({check.main_name(reserved)}())\n'
+    return whole.text(_docstring(nest, header)) + main
+
+
+def _unformatted(text: str) -> str:
+    """The source's own text stays as it was written."""
+    return f"# fmt: off\n{text.strip()}\n# fmt: on"
+
+
+def _with_standard(imports: tuple[str, ...], nest: Nest) -> tuple[str, ...]:
+    found = {line for line in imports if line} | {"import sys", "import time", "import numpy as np"}
+    if re.search(r"\bprange\b", nest.original):
+        found = {line for line in found if not line.startswith("from numba import")}
+        numba = next(line for line in imports if line.startswith("from numba import"))
+        names = {*numba.removeprefix("from numba import ").split(", "), "prange"}
+        found.add(f"from numba import {', '.join(sorted(names))}")
+    outside = {line for line in found if line.split()[1].split(".")[0] not in _standard_modules()}
+    return (*sorted(found - outside, key=_import_order), "", *sorted(outside, key=_import_order))
+
+
+def _standard_modules() -> frozenset[str]:
+    import sys
+
+    return frozenset(sys.stdlib_module_names)
+
+
+def _import_order(line: str) -> tuple[bool, str]:
+    return line.startswith("from"), line
+
+
+def _original_function(nest: Nest, name: str, options: CodeOptions) -> str:
+    text = re.sub(rf"\bdef {nest.name}\b", f"def {name}", function_source(nest.original, nest.name), count=1)
+    return f"{decorator(replace(options, is_cached=True))}\n{text}"
+
+
+def _docstring(nest: Nest, header: ExportHeader) -> str:
+    versions = ", ".join(f"{name} {version}" for name, version in header.versions.items() if name != "loopwright")
+    entries = {
+        "kernel": f"{nest.name} {nest.digest} (start of the SHA-256 of the original)",
+        "schedule": header.schedule or "the original order",
+        "measured": header.measured,
+        "assurance": header.assurance,
+        "machine": header.machine,
+        "versions": versions,
+        "date": header.date,
+    }
+    lines = [f"{nest.name}, optimized by Loopwright {header.versions.get('loopwright', '')}".rstrip() + ".", ""]
+    for key, text in entries.items():
+        start = f"{key}:".ljust(12)
+        lines += textwrap.wrap(start + text, LINE_LENGTH, subsequent_indent=" " * 12, break_on_hyphens=False)
+    lines += ["", "Run this file to compare it with the original.", ""]
+    return "\n".join(lines).replace("\\", "/").replace('"', "'")
+
+
+def _sizes(nest: Nest) -> dict[str, int]:
+    """Values for all parameters that the kernel admits, CHECK_SIZE where possible."""
+    sizes = isl.Set.read_from_str(isl.Context(), nest.context)
+    for value in (CHECK_SIZE, None):
+        for name in nest.parameters:
+            wish = f"{name} = {value}" if value else f"5 <= {name} <= {CHECK_SIZE}"
+            narrowed = sizes.intersect(
+                isl.Set.read_from_str(sizes.get_ctx(), f"[{', '.join(nest.parameters)}] -> {{ : {wish} }}")
+            )
+            sizes = sizes if narrowed.is_empty() else narrowed
+    point = sizes.sample_point()
+    if point.is_void():
+        raise UserError(f"{nest.name} admits no sizes at all: {nest.context}")
+    values: dict[str, int] = {}
+    for position in range(sizes.dim(isl.dim_type.param)):
+        value = point.get_coordinate_val(isl.dim_type.param, position)
+        values[sizes.get_dim_name(isl.dim_type.param, position)] = int(value.to_python())
+    return {name: values.get(name, CHECK_SIZE) for name in nest.parameters}
+
+
+@dataclass(frozen=True, slots=True)
+class _Check:
+    """The functions with which the module compares itself with the original."""
+
+    nest: Nest
+    name: str
+    original: str
+    options: CodeOptions
+    sizes: Mapping[str, int]
+
+    def main_name(self, reserved: frozenset[str]) -> str:
+        return free_name("main", reserved)
+
+    def functions(self, reserved: frozenset[str]) -> Iterator[str]:
+        make, run, agree = (free_name(name, reserved) for name in ("small_arguments", "run", "agree"))
+        yield "\n".join(self._make_lines(make))
+        yield self._run_text(run, make)
+        yield _AGREE_EXACTLY.format(agree=agree) if self._is_exact else _AGREE.format(agree=agree)
+        at = ", ".join(f"{name}={value}" for name, value in self.sizes.items())
+        yield _MAIN.format(
+            main=self.main_name(reserved), run=run, agree=agree, original=self.original, name=self.name, at=at
+        )
+
+    @property
+    def _is_exact(self) -> bool:
+        return self.options.fp is FloatingPoint.STRICT
+
+    def _make_lines(self, make: str) -> Iterator[str]:
+        yield f"def {make}():"
+        yield f'{INDENT}"""Random arguments of a small size, the same ones on every call."""'
+        yield f"{INDENT}rng = np.random.default_rng(0)"
+        yield from (f"{INDENT}{name} = {value}" for name, value in self.sizes.items())
+        for argument in self.nest.arguments:
+            if argument.kind is ArgumentKind.ARRAY:
+                yield from self._array_lines(argument)
+            elif argument.kind is ArgumentKind.VALUE:
+                yield f"{INDENT}{argument.name} = {_scalar(argument.dtype)}"
+        names = ", ".join(argument.name for argument in self.nest.arguments)
+        yield from laid_out(f"return {names}{',' if len(self.nest.arguments) == 1 else ''}", INDENT)
+
+    def _array_lines(self, argument: Argument) -> Iterator[str]:
+        shape = self.nest.array(argument.name).shape
+        extents = [expression_text(shape_expression(self.nest, text)) for text in shape]
+        size = f"({', '.join(extents)}{',' if len(extents) == 1 else ''})"
+        yield from laid_out(f"{argument.name} = {_random(argument.dtype, size)}", INDENT)
+        if len(shape) == 2 and shape[0] == shape[1] and argument.dtype.startswith("float"):
+            # A dominant diagonal keeps factorizations and solvers away from zero pivots.
+            yield f"{INDENT}{argument.name} += {extents[0]} * np.eye({extents[0]}, dtype={argument.name}.dtype)"
+
+    def _run_text(self, run: str, make: str) -> str:
+        written = ", ".join(f"arguments[{self._position(name)}]" for name in written_arguments(self.nest))
+        gathered = f"[{written}]"
+        lines = [
+            f"def {run}(function):",
+            f'{INDENT}"""What the function computes from the small arguments, and its seconds once compiled."""',
+            f"{INDENT}function(*{make}())",
+            f"{INDENT}arguments = {make}()",
+            f"{INDENT}start = time.perf_counter()",
+            f"{INDENT}{'returned = ' if self.nest.epilogue else ''}function(*arguments)",
+            f"{INDENT}seconds = time.perf_counter() - start",
+        ]
+        if self.nest.epilogue:
+            gathered += " + (list(returned) if isinstance(returned, tuple) else [returned])"
+        return "\n".join([*lines, f"{INDENT}return {gathered}, seconds"])
+
+    def _position(self, name: str) -> int:
+        return [argument.name for argument in self.nest.arguments].index(name)
+
+
+def _scalar(dtype: str) -> str:
+    if dtype == "bool":
+        return "True"
+    return "1.25" if dtype == "float64" else f"np.{dtype}(2)" if dtype != "int64" else "2"
+
+
+def _random(dtype: str, size: str) -> str:
+    if dtype == "bool":
+        return f"rng.random({size}) < 0.5"
+    if "int" in dtype:
+        return f"rng.integers(0, 4, {size}, dtype=np.{dtype})"
+    return f"rng.uniform(0.5, 1.5, {size})" + ("" if dtype == "float64" else f".astype(np.{dtype})")
+
+
+_AGREE_EXACTLY = '''\
+def {agree}(first, second):
+    """Whether two results are equal bit for bit, NaN being equal to NaN."""
+    first, second = np.asarray(first), np.asarray(second)
+    return np.array_equal(first, second, equal_nan=first.dtype.kind == "f")
+'''
+
+_AGREE = '''\
+def {agree}(first, second):
+    """Whether two results differ by rounding only, to half of their digits."""
+    first, second = np.asarray(first), np.asarray(second)
+    if first.dtype.kind != "f":
+        return np.array_equal(first, second)
+    tolerance = np.sqrt(np.finfo(first.dtype).eps)
+    largest = np.max(np.abs(first), initial=0.0, where=np.isfinite(first))
+    return np.allclose(first, second, rtol=tolerance, atol=tolerance * largest, equal_nan=True)
+'''
+
+_MAIN = '''\
+def {main}():
+    expected, original_seconds = {run}({original})
+    actual, seconds = {run}({name})
+    is_right = all({agree}(first, second) for first, second in zip(expected, actual, strict=True))
+    print("{name}", "agrees with" if is_right else "DIFFERS FROM", "the original at {at}")
+    print(f"{{1e3 * original_seconds:.3f}} ms the original, {{1e3 * seconds:.3f}} ms this, at that small size")
+    return 0 if is_right else 1
+'''
+

@@ -1,0 +1,87 @@
+"""Breaks lines of generated Python that are too long, at the places where Ruff's formatter breaks them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+LINE_LENGTH = 120
+
+
+def laid_out(line: str, indent: str) -> list[str]:
+    """A simple statement as lines of at most LINE_LENGTH columns, as far as it can be broken."""
+    whole = indent + line
+    if len(whole) <= LINE_LENGTH:
+        return [whole]
+    match ast.parse(line).body:
+        case [ast.Raise(exc=ast.Call() as value)]:
+            return _broken(indent, "raise ", value, line)
+        case [ast.Assign(value=value) | ast.AugAssign(value=value)]:
+            text = ast.get_source_segment(line, value) or ""
+            return _broken(indent, line[: len(line) - len(_with_parentheses(line, text))], value, line)
+        case _:
+            return [whole]
+
+
+def if_lines(operands: Sequence[str], joiner: str, indent: str) -> list[str]:
+    """The head of an `if` whose condition is these operands joined by `and` or `or`."""
+    whole = f"{indent}if {f' {joiner} '.join(operands)}:"
+    if len(whole) <= LINE_LENGTH or len(operands) == 1:
+        return [whole]
+    first, *rest = operands
+    return [f"{indent}if (", f"{indent}    {first}", *(f"{indent}    {joiner} {text}" for text in rest), f"{indent}):"]
+
+
+def _with_parentheses(line: str, text: str) -> str:
+    """`text` stands at the end of `line`, perhaps in parentheses."""
+    return text if line.endswith(text) else f"({text})"
+
+
+def _broken(indent: str, target: str, value: ast.expr, line: str) -> list[str]:
+    inner = indent + "    "
+    if isinstance(value, ast.Call):
+        opening = f"{indent}{target}{ast.get_source_segment(line, value.func)}("
+        arguments = [ast.get_source_segment(line, argument) or "" for argument in value.args]
+        if len(inner + ", ".join(arguments)) <= LINE_LENGTH:
+            return [opening, inner + ", ".join(arguments), f"{indent})"]
+        return [opening, *(f"{inner}{argument}," for argument in arguments), f"{indent})"]
+    text = ast.get_source_segment(line, value) or ""
+    pieces = [text] if len(inner + text) <= LINE_LENGTH else _pieces(value, line)
+    return [f"{indent}{target}(", *(inner + piece for piece in pieces), f"{indent})"]
+
+
+def _pieces(value: ast.expr, line: str) -> list[str]:
+    """The operands of the outermost operator, each with the operator before it."""
+    match value:
+        case ast.IfExp(test, body, orelse):
+            return [
+                _operand(body, line),
+                f"if {_operand(test, line)}",
+                f"else {_operand(orelse, line)}",
+            ]
+        case ast.BinOp(left, ast.Add() | ast.Sub() as operator, right):
+            family = (ast.Add, ast.Sub)
+        case ast.BinOp(left, ast.Mult() | ast.Div() as operator, right):
+            family = (ast.Mult, ast.Div)
+        case _:
+            return [ast.get_source_segment(line, value) or ""]
+    is_same = isinstance(left, ast.BinOp) and isinstance(left.op, family) and not _is_parenthesized(left, line)
+    first = _pieces(left, line) if is_same else [_operand(left, line)]
+    return [*first, f"{_SYMBOLS[type(operator)]} {_operand(right, line)}"]
+
+
+_SYMBOLS: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
+
+
+def _operand(node: ast.expr, line: str) -> str:
+    text = ast.get_source_segment(line, node) or ""
+    return f"({text})" if _is_parenthesized(node, line) else text
+
+
+def _is_parenthesized(node: ast.expr, line: str) -> bool:
+    before, after = line[: node.col_offset].rstrip(), line[node.end_col_offset or 0 :].lstrip()
+    return before.endswith("(") and after.startswith(")") and not _opens_call(before)
+
+
+def _opens_call(before: str) -> bool:
+    return len(before) > 1 and (before[-2].isalnum() or before[-2] in "_])")

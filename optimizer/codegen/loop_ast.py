@@ -1,0 +1,120 @@
+"""The loops of generated code, free of any target language: what every back end prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from optimizer.codegen.affine import Affine, Condition, substitute, substitute_condition
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One instance of a statement."""
+
+    statement: str
+    arguments: tuple[Affine, ...]
+    """The value of each of the statement's iterators."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """Gives a name to a value for the rest of the block."""
+
+    name: str
+    value: Affine
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    parts: tuple[LoopNode, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    condition: Condition
+    then: LoopNode
+    otherwise: LoopNode | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class For:
+    """Runs its body for start, start + step, ... as long as the iterator has not reached `stop`."""
+
+    name: str
+    """The loop of the schedule that this comes from; several `For` may come from one."""
+    iterator: str
+    """The variable."""
+    start: Affine
+    stop: Affine
+    step: int
+    """Not 0. Negative: the iterator descends to just above `stop`."""
+    body: LoopNode
+    is_parallel: bool = False
+    unroll: int = 1
+    """As in the schedule; 1 once the copies are written out."""
+
+
+LoopNode: TypeAlias = Call | Bind | Block | If | For
+
+
+def block_of(*parts: LoopNode) -> LoopNode:
+    """A block without blocks directly inside it; a single part stands for itself."""
+    flat: list[LoopNode] = []
+    for part in parts:
+        flat.extend(part.parts if isinstance(part, Block) else (part,))
+    return flat[0] if len(flat) == 1 else Block(tuple(flat))
+
+
+def walk(node: LoopNode) -> Iterator[LoopNode]:
+    """Every node, outer before inner, in order of the text."""
+    yield node
+    match node:
+        case Call() | Bind():
+            return
+        case Block(parts):
+            for part in parts:
+                yield from walk(part)
+        case If(_, then, otherwise):
+            yield from walk(then)
+            if otherwise is not None:
+                yield from walk(otherwise)
+        case For():
+            yield from walk(node.body)
+
+
+def calls(node: LoopNode) -> Iterator[Call]:
+    return (inner for inner in walk(node) if isinstance(inner, Call))
+
+
+def is_innermost(loop: For) -> bool:
+    return not any(isinstance(inner, For) for inner in walk(loop.body))
+
+
+def has_parallel_loop(node: LoopNode) -> bool:
+    return any(isinstance(inner, For) and inner.is_parallel for inner in walk(node))
+
+
+def substitute_names(node: LoopNode, values: Mapping[str, Affine]) -> LoopNode:
+    """The same loops with names replaced by values."""
+    match node:
+        case Call(statement, arguments):
+            return Call(statement, tuple(substitute(argument, values) for argument in arguments))
+        case Bind(name, value):
+            return Bind(name, substitute(value, values))
+        case Block(parts):
+            return Block(tuple(substitute_names(part, values) for part in parts))
+        case If(condition, then, otherwise):
+            return If(
+                substitute_condition(condition, values),
+                substitute_names(then, values),
+                None if otherwise is None else substitute_names(otherwise, values),
+            )
+        case For():
+            return replace(
+                node,
+                start=substitute(node.start, values),
+                stop=substitute(node.stop, values),
+                body=substitute_names(node.body, values),
+            )

@@ -1,0 +1,104 @@
+"""The loops as lines of Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from optimizer.codegen.affine import Affine, AllOf, AnyOf, floor_division, number, variable
+from optimizer.codegen.layout import LINE_LENGTH, if_lines, laid_out
+from optimizer.codegen.loop_ast import Bind, Block, Call, For, If, LoopNode
+from optimizer.codegen.naming import free_name
+from optimizer.codegen.python_text import condition_text, expression_text
+from optimizer.codegen.statement_text import ScalarPlace, statement_text, values_to_bind
+from optimizer.polyhedral.nest import Nest
+
+INDENT = "    "
+
+
+@dataclass(frozen=True, slots=True)
+class LoopPrinter:
+    nest: Nest
+    places: Mapping[str, ScalarPlace]
+    """Where the scalars are that are no plain variables."""
+
+    def lines(self, node: LoopNode, indent: str, live: AbstractSet[str]) -> Iterator[str]:
+        """`live`: names that keep their meaning in here."""
+        parts = node.parts if isinstance(node, Block) else (node,)
+        bound: dict[str, Affine] = {}
+        for part in parts:
+            match part:
+                case Call():
+                    yield from self._call(part, indent, live, bound)
+                case Bind(name, value):
+                    yield from laid_out(f"{name} = {expression_text(value)}", indent)
+                    live = live | {name}
+                case If():
+                    yield from self._if(part, indent, live)
+                    bound.clear()
+                case For():
+                    yield from self._for(part, indent, live)
+                    bound.clear()
+                case Block():
+                    yield from self.lines(part, indent, live)
+                    bound.clear()
+        if not parts:
+            yield f"{indent}pass"
+
+    def _call(self, call: Call, indent: str, live: AbstractSet[str], bound: dict[str, Affine]) -> Iterator[str]:
+        """`bound`: the names that statements before this one in the block have bound."""
+        statement = self.nest.statement(call.statement)
+        values = dict(zip(statement.iterators, call.arguments, strict=True))
+        for iterator, value in values_to_bind(statement, call.arguments).items():
+            name = free_name(iterator, live)
+            if bound.get(name) != value:
+                yield from laid_out(f"{name} = {expression_text(value)}", indent)
+            bound[name] = value
+            values[iterator] = variable(name)
+        yield from laid_out(statement_text(self.nest, statement, values, self.places), indent)
+
+    def _if(self, node: If, indent: str, live: AbstractSet[str]) -> Iterator[str]:
+        match node.condition:
+            case AllOf(conditions) if conditions:
+                yield from if_lines([condition_text(inner, AllOf) for inner in conditions], "and", indent)
+            case AnyOf(conditions) if conditions:
+                yield from if_lines([condition_text(inner, AnyOf) for inner in conditions], "or", indent)
+            case _:
+                yield f"{indent}if {condition_text(node.condition)}:"
+        yield from self.lines(node.then, indent + INDENT, live)
+        if node.otherwise is not None:
+            yield f"{indent}else:"
+            yield from self.lines(node.otherwise, indent + INDENT, live)
+
+    def _for(self, loop: For, indent: str, live: AbstractSet[str]) -> Iterator[str]:
+        live = live | {loop.iterator}
+        if loop.is_parallel and loop.step != 1:
+            yield from self._strided_parallel(loop, indent, live)
+            return
+        start, stop = expression_text(loop.start), expression_text(loop.stop)
+        kind = "prange" if loop.is_parallel else "range"
+        head = _head(loop.iterator, kind, start, stop, loop.step)
+        if len(indent + head) > LINE_LENGTH:
+            start_name, stop_name = (free_name(f"{loop.iterator}_{end}", live) for end in ("start", "stop"))
+            yield from laid_out(f"{start_name} = {start}", indent)
+            yield from laid_out(f"{stop_name} = {stop}", indent)
+            head = _head(loop.iterator, kind, start_name, stop_name, loop.step)
+        yield indent + head
+        yield from self.lines(loop.body, indent + INDENT, live)
+
+    def _strided_parallel(self, loop: For, indent: str, live: AbstractSet[str]) -> Iterator[str]:
+        """Numba's prange counts by one."""
+        counter = free_name(f"{loop.iterator}_count", live)
+        size = abs(loop.step)
+        span = (loop.stop - loop.start).times(loop.step // size)
+        trips = floor_division(span + number(size - 1), size)
+        value = loop.start + variable(counter).times(loop.step)
+        yield f"{indent}for {counter} in prange({expression_text(trips)}):"
+        yield f"{indent}{INDENT}{loop.iterator} = {expression_text(value)}"
+        yield from self.lines(loop.body, indent + INDENT, live | {counter})
+
+
+def _head(iterator: str, kind: str, start: str, stop: str, step: int) -> str:
+    bounds = [stop] if start == "0" and step == 1 else [start, stop]
+    return f"for {iterator} in {kind}({', '.join([*bounds, str(step)] if step != 1 else bounds)}):"

@@ -1,0 +1,136 @@
+"""The Numba back end: a readable module that depends on NumPy and Numba alone and also runs without being compiled."""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+from dataclasses import dataclass
+
+from optimizer.codegen.backend import CodeOptions
+from optimizer.codegen.function_text import (
+    OVERLAP_CHECK,
+    OVERLAP_NAMES,
+    head_lines,
+    names_before,
+    names_of,
+    signature,
+    written_arguments,
+)
+from optimizer.codegen.loop_ast import LoopNode, has_parallel_loop
+from optimizer.codegen.loop_text import INDENT, LoopPrinter
+from optimizer.codegen.module_text import decorated_functions, defined_names, import_lines, without_imports
+from optimizer.codegen.naming import free_name, name_iterators
+from optimizer.codegen.scalars import scalar_arrays
+from optimizer.codegen.schedule_tree import generate_loops
+from optimizer.codegen.statement_text import ScalarPlace
+from optimizer.codegen.unroll import write_out_unrolled
+from optimizer.polyhedral.nest import Nest, Role
+from optimizer.polyhedral.tree import Node
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleParts:
+    """The pieces of a generated module, for those who add to it."""
+
+    imports: tuple[str, ...]
+    preamble: str
+    """The source's constants and helper functions."""
+    checks: str
+    """Functions that the checks of the arguments call."""
+    function: str
+
+    def text(self, docstring: str) -> str:
+        head = f'"""{docstring}"""\n\n' + "".join(f"{line}\n" for line in self.imports)
+        blocks = [block.strip("\n") for block in (self.preamble, self.checks, self.function) if block.strip()]
+        return head + "".join(f"\n\n{block}\n" for block in blocks)
+
+
+@dataclass(frozen=True, slots=True)
+class NumbaBackend:
+    """Prints `njit` functions; `prange` for parallel loops."""
+
+    def source(self, nest: Nest, tree: Node, options: CodeOptions) -> str:
+        return module_parts(nest, tree, options).text(f"{nest.name}, its loops rearranged.")
+
+
+def module_parts(nest: Nest, tree: Node, options: CodeOptions) -> ModuleParts:
+    """The module for a schedule, in pieces; raises as `Backend.source` does."""
+    reserved = reserved_names(nest)
+    loops = generate_loops(nest, tree)
+    places = _scalar_places(nest, tree, loops, reserved)
+    reserved |= {place.name for place in places.values()}
+    loops = write_out_unrolled(name_iterators(loops, nest, reserved), reserved)
+    is_parallel = has_parallel_loop(loops)
+    overlap_name = free_name("may_overlap", reserved - OVERLAP_NAMES)
+    name = options.function_name or nest.name
+    lines = [
+        decorator(options, is_parallel=is_parallel),
+        signature(nest, name),
+        *head_lines(nest, places, overlap_name),
+        *LoopPrinter(nest, places).lines(loops, INDENT, reserved),
+        *_tail_lines(nest, places),
+    ]
+    function = "\n".join(lines)
+    checks = OVERLAP_CHECK.replace("may_overlap", overlap_name) if _needs_overlap_check(nest) else ""
+    return ModuleParts(
+        imports=import_lines(
+            nest.preamble,
+            numba_names={"njit", "prange"} if is_parallel else {"njit"},
+            needs_numpy="np." in checks + function,
+        ),
+        preamble=decorated_functions(without_imports(nest.preamble), decorator(options)),
+        checks=decorated_functions(checks, "@njit(cache=True)" if options.is_cached else "@njit"),
+        function=function,
+    )
+
+
+def decorator(options: CodeOptions, *, is_parallel: bool = False) -> str:
+    """The line above a function. Its flags for floating point and errors are those of the original."""
+    flags = ", ".join(f'"{flag}"' for flag in options.fp.fastmath)
+    chosen = [
+        "parallel=True" if is_parallel else "",
+        f"fastmath={{{flags}}}" if flags else "",
+        'error_model="numpy"',
+        "cache=True" if options.is_cached else "",
+    ]
+    return f"@njit({', '.join(option for option in chosen if option)})"
+
+
+def reserved_names(nest: Nest) -> frozenset[str]:
+    """Names that mean something else in the generated function than a loop's variable."""
+    iterators = {name for statement in nest.statements for name in statement.iterators}
+    in_bodies = names_of(*(statement.body for statement in nest.statements)) - iterators
+    return frozenset(
+        {
+            *in_bodies,
+            *defined_names(nest.preamble),
+            *names_before(nest),
+            *names_of(*nest.epilogue),
+            *nest.parameters,
+            *(array.name for array in nest.arrays),
+            *("np", "math", "njit", "prange", nest.name),
+            *OVERLAP_NAMES,
+            *keyword.kwlist,
+            *dir(builtins),
+        }
+    )
+
+
+def _scalar_places(nest: Nest, tree: Node, loops: LoopNode, reserved: frozenset[str]) -> dict[str, ScalarPlace]:
+    kept = names_before(nest) | names_of(*nest.epilogue)
+    places: dict[str, ScalarPlace] = {}
+    for scalar in scalar_arrays(nest, tree, loops):
+        name = scalar.array.name
+        places[name] = ScalarPlace(free_name(f"{name}_cell", reserved) if name in kept else name, scalar)
+    return places
+
+
+def _tail_lines(nest: Nest, places: dict[str, ScalarPlace]) -> list[str]:
+    used = names_of(*nest.epilogue)
+    stored = [f"{INDENT}{scalar} = {place.name}[0]" for scalar, place in places.items() if scalar in used]
+    return stored + [f"{INDENT}{line}" for line in nest.epilogue]
+
+
+def _needs_overlap_check(nest: Nest) -> bool:
+    arguments = [array for array in nest.arrays if array.role is Role.ARGUMENT]
+    return bool(written_arguments(nest)) and len(arguments) > 1

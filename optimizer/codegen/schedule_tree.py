@@ -1,0 +1,134 @@
+"""A schedule as isl's schedule tree, and the loops that isl makes of it.
+
+Above the band of each loop stands a mark `name@iterator`. The iterator, `c<depth>` with the number of loops around, is
+what isl calls the variable of a loop at that depth, so the marks say which loop of the schedule an isl loop comes from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Items
+from dataclasses import dataclass
+from typing import Any
+
+import islpy as isl
+
+from optimizer.codegen.isl_ast import loop_ast_of
+from optimizer.codegen.loop_ast import LoopNode, walk
+from optimizer.errors import CandidateError
+from optimizer.polyhedral.nest import Nest
+from optimizer.polyhedral.tree import Leaf, Loop, Node, Sequence, leaves, loops
+
+OPERATION_LIMIT = 20_000_000
+"""Of isl, for one schedule: deterministic where a time limit would not be."""
+
+SEPARATED_NODES = 400
+"""The largest loop AST for which innermost loops are separated so that no guards stay inside."""
+
+
+@dataclass(frozen=True, slots=True)
+class _TreeText:
+    """What every part of the schedule tree's text needs."""
+
+    nest: Nest
+    iterators: tuple[str, ...]
+    """isl's variables by depth."""
+    separates: bool
+
+    def iteration(self, statement: str) -> str:
+        return f"{statement}[{', '.join(self.nest.statement(statement).iterators)}]"
+
+    def quoted(self, pieces: Items[str], around: str = "{}") -> str:
+        inside = "{ " + "; ".join(dict.fromkeys(pieces)) + " }"
+        return f'"[{", ".join(self.nest.parameters)}] -> {around.format(inside)}"'
+
+    def filter_of(self, node: Node) -> str:
+        return self.quoted([f"{self.iteration(leaf.statement)}{_condition(leaf)}" for leaf in leaves(node)])
+
+    def node(self, node: Node, depth: int) -> str | None:
+        """The tree's text; None for a leaf, which has no node of its own."""
+        match node:
+            case Leaf():
+                return None
+            case Sequence(parts):
+                filters = (
+                    _mapping(filter=self.filter_of(part), child=self.node(part, depth))
+                    for part in parts
+                    if any(leaves(part))
+                )
+                return "{ sequence: [" + ", ".join(filters) + "] }"
+            case Loop():
+                band = _mapping(
+                    schedule=self._band(node),
+                    options='"{ separate[x] }"' if self.separates and _wants_separation(node) else None,
+                    child=self.node(node.body, depth + 1),
+                )
+                return _mapping(mark=f'"{node.name}@{self.iterators[depth]}"', child=band)
+
+    def _band(self, loop: Loop) -> str:
+        return self.quoted(
+            [
+                f"{self.iteration(leaf.statement)} -> [({leaf.values[loop.name]})]{_condition(leaf)}"
+                for leaf in leaves(loop)
+            ],
+            around="[{}]",
+        )
+
+
+def _condition(leaf: Leaf) -> str:
+    return f" : {' and '.join(f'({condition})' for condition in leaf.where)}" if leaf.where else ""
+
+
+def _mapping(**entries: str | None) -> str:
+    return "{ " + ", ".join(f"{key}: {text}" for key, text in entries.items() if text is not None) + " }"
+
+
+def _wants_separation(loop: Loop) -> bool:
+    return isinstance(loop.body, Sequence) and not any(loops(loop.body))
+
+
+def schedule_text(nest: Nest, tree: Node, domain: str, separates: bool = False) -> str:
+    """isl's text of the schedule; `domain` is the union of all leaves' iterations."""
+    return _mapping(domain=f'"{domain}"', child=_TreeText(nest, _iterators(nest, tree), separates).node(tree, 0))
+
+
+def instances(context: Any, nest: Nest, leaf: Leaf) -> Any:
+    """The iterations that run at a leaf, as an isl set."""
+    text = _TreeText(nest, (), separates=False)
+    where = isl.Set.read_from_str(context, text.filter_of(leaf).strip('"'))
+    return isl.Set.read_from_str(context, nest.statement(leaf.statement).domain).intersect(where)
+
+
+def generate_loops(nest: Nest, tree: Node) -> LoopNode:
+    """The loops that run a schedule.
+
+    Raises CandidateError when isl needs more than OPERATION_LIMIT operations.
+    """
+    try:
+        separated = _build(nest, tree, separates=True)
+        is_small = sum(1 for _ in walk(separated)) <= SEPARATED_NODES
+        return separated if is_small else _build(nest, tree, separates=False)
+    except isl.Error as error:
+        raise CandidateError(f"code generation gave up: {error}") from error
+
+
+def _build(nest: Nest, tree: Node, separates: bool) -> LoopNode:
+    context = isl.Context()
+    context.set_max_operations(OPERATION_LIMIT)
+    context.set_ast_build_detect_min_max(True)
+    domain = isl.UnionSet.read_from_str(context, "{ }")
+    for leaf in leaves(tree):
+        domain = domain.union(isl.UnionSet.from_set(instances(context, nest, leaf)))
+    schedule = isl.Schedule.read_from_str(context, schedule_text(nest, tree, str(domain), separates))
+    iterators = isl.IdList.alloc(context, 0)
+    for name in _iterators(nest, tree):
+        iterators = iterators.add(isl.Id.read_from_str(context, name))
+    build = isl.AstBuild.from_context(isl.Set.read_from_str(context, nest.context)).set_iterators(iterators)
+    return loop_ast_of(build.node_from_schedule(schedule), {loop.name: loop for loop in loops(tree)})
+
+
+def _iterators(nest: Nest, tree: Node) -> tuple[str, ...]:
+    """`c0`, `c1`, ..., or with underscores when a parameter has such a name: isl would take them for the same."""
+    stem = "c"
+    while any(name.startswith(stem) and name[len(stem) :].isdigit() for name in nest.parameters):
+        stem += "_"
+    return tuple(f"{stem}{depth}" for depth in range(sum(1 for _ in loops(tree))))

@@ -1,0 +1,143 @@
+"""The assignment of one statement instance as Python text: its body with values in place of its iterators."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from optimizer.codegen.affine import Affine, floor_division, names_in, number, remainder, variable
+from optimizer.codegen.python_text import expression_text
+from optimizer.codegen.scalars import ScalarArray
+from optimizer.polyhedral.nest import Nest, Statement
+
+INLINE_USES = 2
+"""A value of several terms that a body uses more often gets a name."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarPlace:
+    """A scalar that is kept in an array, and the array's name."""
+
+    name: str
+    array: ScalarArray
+
+
+def values_to_bind(statement: Statement, arguments: tuple[Affine, ...]) -> dict[str, Affine]:
+    """The iterators of a statement that are worth a name of their own, with their values."""
+    uses = [node.id for node in ast.walk(ast.parse(statement.body)) if isinstance(node, ast.Name)]
+    named = zip(statement.iterators, arguments, strict=True)
+    return {name: value for name, value in named if len(list(names_in(value))) > 1 and uses.count(name) > INLINE_USES}
+
+
+def statement_text(
+    nest: Nest, statement: Statement, values: Mapping[str, Affine], places: Mapping[str, ScalarPlace]
+) -> str:
+    """The assignment with each iterator replaced by its value and each scalar by its place."""
+    body = _Substitution(nest, statement, values, places).visit(ast.parse(statement.body))
+    return ast.unparse(_TightPowers().visit(body))
+
+
+class _Substitution(ast.NodeTransformer):
+    def __init__(
+        self, nest: Nest, statement: Statement, values: Mapping[str, Affine], places: Mapping[str, ScalarPlace]
+    ) -> None:
+        self.nest, self.statement, self.places = nest, statement, places
+        self.values = {name: value for name, value in values.items() if value != variable(name)}
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if node.id in self.values:
+            return _parsed(expression_text(self.values[node.id]))
+        if node.id in self.places:
+            return self._element(self.places[node.id], node)
+        return node
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
+        self.generic_visit(node.value)
+        indices = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        simplified = [self._index(index) for index in indices]
+        node.slice = simplified[0] if len(simplified) == 1 else ast.Tuple(simplified, ast.Load())
+        return node
+
+    def _index(self, index: ast.expr) -> ast.expr:
+        """Simplified where something was replaced; as the source has it otherwise."""
+        names = {node.id for node in ast.walk(index) if isinstance(node, ast.Name)}
+        if not names & self.values.keys():
+            return self.visit(index)
+        value = affine_of(index, self.values)
+        return self.visit(index) if value is None else _parsed(expression_text(value))
+
+    def _element(self, place: ScalarPlace, node: ast.Name) -> ast.expr:
+        access = next(access for access in self.statement.accesses if access.array == node.id)
+        subscripts: list[ast.expr] = []
+        for subscript, lower in zip(access.subscripts, place.array.lower, strict=True):
+            value = affine_of(_parsed(subscript), self.values)
+            if value is None:
+                raise ValueError(
+                    f"{self.statement.name}: the subscript {subscript} of the scalar {node.id} is not affine"
+                )
+            subscripts.append(_parsed(expression_text(value - lower)))
+        index = ast.Constant(0) if not subscripts else ast.Tuple(subscripts, ast.Load())
+        if len(subscripts) == 1:
+            index = subscripts[0]
+        return ast.Subscript(ast.Name(place.name, ast.Load()), index, node.ctx)
+
+
+class _TightPowers(ast.NodeTransformer):
+    """Writes `x**2` where `ast.unparse` would write `x ** 2`, as formatters do for operands without operators."""
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        self.generic_visit(node)
+        if not isinstance(node.op, ast.Pow):
+            return node
+        left, right = ast.unparse(node.left), ast.unparse(node.right)
+        if isinstance(node.left, ast.Name | ast.Constant) and isinstance(node.right, ast.Name | ast.Constant):
+            return ast.Name(f"{self._operand(left)}**{self._operand(right)}", ast.Load())
+        node.left, node.right = self._protected(node.left), self._protected(node.right)
+        return node
+
+    @staticmethod
+    def _operand(text: str) -> str:
+        return f"({text})" if "**" in text else text
+
+    def _protected(self, node: ast.expr) -> ast.expr:
+        return ast.Name(self._operand(node.id), ast.Load()) if isinstance(node, ast.Name) else node
+
+
+def _parsed(text: str) -> ast.expr:
+    return ast.parse(text, mode="eval").body
+
+
+def affine_of(node: ast.expr, values: Mapping[str, Affine]) -> Affine | None:
+    """A Python integer expression with names replaced; None when it is not one of affine terms."""
+    match node:
+        case ast.Constant(int() as value) if not isinstance(value, bool):
+            return number(value)
+        case ast.Name(name):
+            return values.get(name, variable(name))
+        case ast.UnaryOp(ast.USub(), operand):
+            inner = affine_of(operand, values)
+            return None if inner is None else inner.times(-1)
+        case ast.BinOp(left, operator, right):
+            first, second = affine_of(left, values), affine_of(right, values)
+            return None if first is None or second is None else _combined(first, operator, second)
+        case _:
+            return None
+
+
+def _combined(first: Affine, operator: ast.operator, second: Affine) -> Affine | None:
+    match operator:
+        case ast.Add():
+            return first + second
+        case ast.Sub():
+            return first - second
+        case ast.Mult() if not second.terms:
+            return first.times(second.constant)
+        case ast.Mult() if not first.terms:
+            return second.times(first.constant)
+        case ast.FloorDiv() if not second.terms and second.constant > 0:
+            return floor_division(first, second.constant)
+        case ast.Mod() if not second.terms and second.constant > 0:
+            return remainder(first, second.constant)
+        case _:
+            return None

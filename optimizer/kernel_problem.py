@@ -1,0 +1,318 @@
+"""The problem of the home domain: a kernel at a size. Its candidates are schedules."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import prod
+from typing import Any, ClassVar, Literal
+
+import psutil
+
+from kernels import catalog
+from optimizer.candidate import Candidate, digest_of
+from optimizer.codegen.backend import Backend, CodeOptions, FloatingPoint
+from optimizer.codegen.numba_source import NumbaBackend
+from optimizer.errors import CandidateError, StepError, UserError
+from optimizer.measure.workload import ArgumentKind, ArgumentSpec, CatalogInputs, FileInputs, RandomInputs, Workload
+from optimizer.names import nearest
+from optimizer.polyhedral.counting import ITEM_BYTES, compulsory_bytes, flops
+from optimizer.polyhedral.frontend import check_bounds, nest_of_file, nest_of_function
+from optimizer.polyhedral.legality import Judgement, Legal, judge
+from optimizer.polyhedral.model import Model, model_of
+from optimizer.polyhedral.nest import Nest, Role
+from optimizer.polyhedral.repair import repair
+from optimizer.polyhedral.schedule import Schedule, parse_schedule
+from optimizer.polyhedral.steps import STEPS
+from optimizer.polyhedral.templates import templates
+from optimizer.polyhedral.tree import Node, map_leaves, show
+from optimizer.sizes import parse_sizes
+
+COPIES = 6
+"""How many copies of the arguments the measuring process may hold at once: inputs, results, guarded copies."""
+MOST_CHECK_WORK = 2_000_000
+"""Iterations of one check at a small size; larger tiles are checked at sizes that fit."""
+NEIGHBOUR_TRIES = 400
+NUMBER = re.compile(r"(?<!\w)\d+")
+"""A number in a schedule's text that is not part of a name."""
+
+
+@dataclass(frozen=True)
+class KernelProblem:
+    """A kernel at a size, with the precision and the threads it may use."""
+
+    kind: ClassVar[str] = "kernel"
+    baseline_is_unit: ClassVar[bool] = True
+
+    kernel: str
+    """Name in the catalog, or `file.py:function`."""
+    nest: Nest
+    sizes: Mapping[str, int]
+    size: str
+    """The size's name, or its values as text."""
+    fp: FloatingPoint = FloatingPoint.CONTRACT
+    threads: int = 1
+    arguments_file: str | None = None
+    """`.npz` file with example arguments, instead of generated ones."""
+    backend: Backend = field(default_factory=NumbaBackend)
+    _judgements: dict[str, Judgement] = field(default_factory=dict[str, Judgement], repr=False, compare=False)
+
+    @classmethod
+    def load(
+        cls,
+        kernel: str,
+        size: str | Mapping[str, int] | None = None,
+        fp: str = "contract",
+        threads: int | None = None,
+    ) -> KernelProblem:
+        """The problem for a bundled kernel's name or a `file.py:function`; raises `UserError` if unusable."""
+        nest, named = _find(kernel)
+        size_name, sizes = parse_sizes(size, _size_names(kernel, nest), named)
+        return cls.of_nest(kernel, nest, sizes, size_name, fp, threads)
+
+    @classmethod
+    def of_function(
+        cls,
+        function: Callable[..., Any],
+        arguments: Mapping[str, Any] | None,
+        arguments_file: str | None,
+        size: str | Mapping[str, int] | None = None,
+        fp: str = "contract",
+        threads: int | None = None,
+    ) -> KernelProblem:
+        """The problem for a Python function, with example arguments or a size."""
+        nest = nest_of_function(function, arguments)
+        sizes_from = _sizes_of_arguments(nest, arguments) if arguments is not None and size is None else size
+        size_name, sizes = parse_sizes(sizes_from, nest.parameters, {})
+        return replace(
+            cls.of_nest(f"{nest.file}:{nest.name}", nest, sizes, size_name, fp, threads), arguments_file=arguments_file
+        )
+
+    @classmethod
+    def of_nest(
+        cls, kernel: str, nest: Nest, sizes: Mapping[str, int], size: str, fp: str, threads: int | None
+    ) -> KernelProblem:
+        check_bounds(nest, sizes)
+        cores = len(psutil.Process().cpu_affinity()) if hasattr(psutil.Process, "cpu_affinity") else psutil.cpu_count()
+        problem = cls(kernel, nest, dict(sizes), size, FloatingPoint(fp), threads or cores or 1)
+        problem.check_memory()
+        return problem
+
+    @property
+    def name(self) -> str:
+        return self.kernel
+
+    @property
+    def baseline(self) -> Candidate:
+        return self.parse("")
+
+    @property
+    def model(self) -> Model:
+        return model_of(self.nest)
+
+    @classmethod
+    def from_specification(cls, specification: Mapping[str, Any]) -> KernelProblem:
+        """The problem that wrote it; raises `UserError` when the kernel's source is another one by now."""
+        problem = cls.load(
+            specification["kernel"], specification["sizes"], specification["fp"], specification["threads"]
+        )
+        if problem.nest.digest != specification["digest"]:
+            raise UserError(f"{problem.kernel} was changed since this run: start a new one")
+        return replace(problem, size=specification["size"], arguments_file=specification["arguments_file"])
+
+    def specification(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "kernel": self.kernel,
+            "size": self.size,
+            "sizes": dict(self.sizes),
+            "fp": self.fp.value,
+            "threads": self.threads,
+            "arguments_file": self.arguments_file,
+            "digest": self.nest.digest,
+        }
+
+    # -- candidates
+
+    def parse(self, text: str) -> Candidate:
+        """The canonical candidate; two schedules that come to the same tree are one candidate."""
+        schedule = parse_schedule(text)
+        return Candidate(str(schedule), digest_of(_meaning(schedule.apply(self.nest))))
+
+    def schedule(self, candidate: Candidate) -> Schedule:
+        return parse_schedule(candidate.text)
+
+    def tree(self, candidate: Candidate) -> Node:
+        return self.schedule(candidate).apply(self.nest)
+
+    def judge(self, candidate: Candidate) -> Judgement:
+        """Is the finished schedule legal? Remembered by what the schedule comes to."""
+        digest = candidate.digest
+        if digest not in self._judgements:
+            self._judgements[digest] = judge(self.model, self.tree(candidate))
+        return self._judgements[digest]
+
+    def repair(self, candidate: Candidate) -> Schedule | None:
+        """The nearest legal schedule to an illegal one."""
+        return repair(self.model, self.schedule(candidate), self.judge(candidate))
+
+    def templates(self) -> tuple[Schedule, ...]:
+        """Legal schedules worth trying on this nest, the most promising first."""
+        return self._templates
+
+    @cached_property
+    def _templates(self) -> tuple[Schedule, ...]:
+        return templates(self.model, self.sizes, self.threads)
+
+    def is_admissible(self, candidate: Candidate) -> bool:
+        return self.judge(candidate).legal is Legal.YES
+
+    def neighbours(self, candidate: Candidate, rng: random.Random) -> Iterator[Candidate]:
+        """Schedules with one step more, one less, or one number changed; in random order, never the same text twice."""
+        schedule = self.schedule(candidate)
+        seen = {candidate.text}
+        for _ in range(NEIGHBOUR_TRIES):
+            edited = rng.choices((_longer, _shorter, _renumbered), weights=(4, 1, 2))[0](schedule, self.nest, rng)
+            if edited is None or str(edited) in seen:
+                continue
+            seen.add(str(edited))
+            try:
+                yield self.parse(str(edited))
+            except StepError:
+                continue
+
+    # -- what is run
+
+    def code(self, candidate: Candidate) -> str:
+        """The module text of a candidate; raises `CandidateError` when no code can be made of it."""
+        return self.backend.source(self.nest, self.tree(candidate), CodeOptions(self.fp))
+
+    def workload(self, size: Literal["timing"] | Mapping[str, int]) -> Workload:
+        """The original with inputs at the size asked for, or at another one."""
+        sizes = self.sizes if isinstance(size, str) else size
+        written = {a.array for s in self.nest.statements for a in s.accesses if a.is_write}
+        shapes = {array.name: array.shape for array in self.nest.arrays}
+        arguments = tuple(
+            ArgumentSpec(a.name, ArgumentKind(a.kind.value), a.dtype, shapes.get(a.name, ()))
+            for a in self.nest.arguments
+        )
+        if self.kernel in catalog.names():
+            inputs = CatalogInputs(self.kernel)
+        elif self.arguments_file and dict(sizes) == dict(self.sizes):
+            inputs = FileInputs(self.arguments_file)
+        else:
+            inputs = RandomInputs()
+        return Workload(
+            source=self.nest.original,
+            function=self.nest.name,
+            fastmath=self.fp.fastmath,
+            arguments=arguments,
+            written=tuple(a.name for a in arguments if a.kind is ArgumentKind.ARRAY and a.name in written),
+            sizes=dict(sizes),
+            inputs=inputs,
+        )
+
+    def check_sizes(self, candidate: Candidate) -> list[dict[str, int]]:
+        """Small sizes to compare results at: 0, 1, primes, and one below, at and above each tile size."""
+        names = tuple(self.sizes)
+        primes = (13, 11, 7, 5, 3, 2)
+        wanted = [dict.fromkeys(names, 0), dict.fromkeys(names, 1), dict.fromkeys(names, 2)]
+        wanted.append({name: primes[k % len(primes)] for k, name in enumerate(names)})
+        wanted.append({name: primes[-1 - k % len(primes)] for k, name in enumerate(names)})
+        for tile in sorted(_numbers(self.schedule(candidate))):
+            wanted += [{name: tile + offset for name in names} for offset in (-1, 0, 1)]
+        return [sizes for sizes in wanted if self._is_checkable(sizes)]
+
+    def _is_checkable(self, sizes: Mapping[str, int]) -> bool:
+        try:
+            check_bounds(self.nest, sizes)
+        except UserError:
+            return False
+        return flops(self.nest, sizes) <= MOST_CHECK_WORK
+
+    def flops_and_bytes(self) -> tuple[float, float]:
+        """Arithmetic operations, and bytes that must move, of one run at the size that is timed."""
+        return self._flops_and_bytes
+
+    @cached_property
+    def _flops_and_bytes(self) -> tuple[float, float]:
+        return float(flops(self.nest, self.sizes)), float(compulsory_bytes(self.nest, self.sizes))
+
+    def check_memory(self) -> None:
+        """Raise `UserError` when the arrays at this size do not fit in memory; nothing is allocated before."""
+        needed = 0
+        for array in self.nest.arrays:
+            if array.role is not Role.SCALAR:
+                extents = (eval(text, {"__builtins__": {}}, dict(self.sizes)) for text in array.shape)
+                needed += prod((max(0, int(extent)) for extent in extents), start=ITEM_BYTES.get(array.dtype, 1))
+        available = psutil.virtual_memory().available
+        if COPIES * needed > available:
+            gib = 2**30
+            raise UserError(
+                f"{self.kernel} at {self.size} needs about {COPIES * needed / gib:.1f} GiB ({COPIES} copies of "
+                f"{needed / gib:.1f} GiB), and {available / gib:.1f} GiB are available: choose a smaller size"
+            )
+
+
+def _meaning(tree: Node) -> str:
+    """The tree as text, the same for all ways that lead to it."""
+    return show(map_leaves(tree, lambda leaf: replace(leaf, values=dict(sorted(leaf.values.items())))))
+
+
+def _find(kernel: str) -> tuple[Nest, Mapping[str, Mapping[str, int]]]:
+    if kernel in catalog.names():
+        module = catalog.load(kernel)
+        return nest_of_file(f"{module.__file__}:{catalog.entry(kernel).function}"), module.SIZES
+    if ".py" not in kernel:
+        raise UserError(
+            f"no bundled kernel is called {kernel!r}{nearest(kernel, catalog.names())} "
+            "(`loopwright kernels` lists them; a file of yours is file.py:function)"
+        )
+    return nest_of_file(kernel), {}
+
+
+def _size_names(kernel: str, nest: Nest) -> tuple[str, ...]:
+    return nest.parameters if kernel not in catalog.names() else tuple(catalog.load(kernel).SIZES["mini"])
+
+
+def _sizes_of_arguments(nest: Nest, arguments: Mapping[str, Any]) -> dict[str, int]:
+    read = {name: int(arguments[array].shape[dimension]) for name, array, dimension in nest.extents}
+    return {name: read[name] if name in read else int(arguments[name]) for name in nest.parameters}
+
+
+def _numbers(schedule: Schedule) -> set[int]:
+    """Tile sizes, unroll factors and distances: numbers at which generated code has edges."""
+    return {number for text in NUMBER.findall(str(schedule)) if 2 <= (number := int(text)) <= 4096}
+
+
+def _longer(schedule: Schedule, nest: Nest, rng: random.Random) -> Schedule | None:
+    try:
+        tree = schedule.apply(nest)
+    except StepError:
+        return None
+    options = list(rng.choice(list(STEPS.values())).options(nest, tree))
+    return Schedule((*schedule.steps, rng.choice(options))) if options else None
+
+
+def _shorter(schedule: Schedule, nest: Nest, rng: random.Random) -> Schedule | None:
+    if not schedule.steps:
+        return None
+    index = rng.randrange(len(schedule.steps))
+    return Schedule((*schedule.steps[:index], *schedule.steps[index + 1 :]))
+
+
+def _renumbered(schedule: Schedule, nest: Nest, rng: random.Random) -> Schedule | None:
+    text = str(schedule)
+    numbers = list(NUMBER.finditer(text))
+    if not numbers:
+        return None
+    chosen = rng.choice(numbers)
+    value = int(chosen.group())
+    other = rng.choice((2 * value, value // 2, value + 1, value - 1))
+    try:
+        return parse_schedule(f"{text[: chosen.start()]}{other}{text[chosen.end() :]}")
+    except CandidateError:
+        return None

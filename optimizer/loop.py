@@ -1,0 +1,298 @@
+"""The loop: chains of proposals, judged one by one under a budget; then the best few compared.
+
+It knows nothing of what is optimized. All that it decides follows from the journal, so a run that was cut off at any
+point goes on as if nothing had happened.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from optimizer.budget import Amounts, Ledger
+from optimizer.candidate import Candidate
+from optimizer.errors import InfrastructureError
+from optimizer.events import (
+    ChainStopped,
+    ComparisonStarted,
+    FinalistsMeasured,
+    Observer,
+    RunFinished,
+    RunResult,
+    RunStarted,
+    Silent,
+    TrialFinished,
+    TrialStarted,
+    Waiting,
+)
+from optimizer.journal import Journal
+from optimizer.judging import feedback_of, judge, read_candidate
+from optimizer.plan import Plan, StopReason
+from optimizer.protocols import Comparer, Policy, Problem, Proposal, Verifier
+from optimizer.selection import Finalist, finalists_of, select
+from optimizer.trial import Trial
+from optimizer.verdict import Measurement, Reason, Status, Verdict
+
+BASELINE = Verdict(Status.OK, "baseline", assurance="the original", measurement=Measurement(1.0, (1.0, 1.0), 0))
+
+
+def run_loop(
+    problem: Problem,
+    policies: Sequence[Policy],
+    verifiers: Sequence[Verifier],
+    plan: Plan,
+    ledger: Ledger,
+    journal: Journal,
+    observer: Observer | None = None,
+) -> RunResult:
+    """Run, or go on with, what `journal` records; `policies` has one policy a chain, `verifiers` the cheapest first.
+
+    An interrupt (`KeyboardInterrupt`) ends the run with everything saved. Raises `InfrastructureError` when not even
+    the baseline can be judged.
+    """
+    observer = observer or Silent()
+    record = journal.record
+    observer.notify(RunStarted(problem.name, plan, ledger.limits, _warnings(plan, ledger), len(record.trials)))
+    search = _Search(problem, policies, verifiers, plan, ledger, journal, observer)
+    search.ensure_baseline()
+    finalists = record.finalists
+    if record.stop_reason is not None and record.stop_reason.is_final:
+        stop_reason, chain_stops = record.stop_reason, record.chain_stops
+    else:
+        try:
+            stop_reason = search.run()
+            if stop_reason.is_final and finalists is None:
+                finalists = _compare(problem, search.trials, verifiers, plan, journal, observer)
+        except KeyboardInterrupt:
+            stop_reason = StopReason.INTERRUPTED
+        except _ComparisonFailed as error:
+            observer.notify(Waiting(str(error)))
+            stop_reason = StopReason.INFRASTRUCTURE_ERRORS
+        chain_stops = tuple(stop or stop_reason for stop in search.stops)
+        journal.finished(stop_reason, chain_stops, ledger.used())
+    result = RunResult(
+        trials=tuple(search.trials),
+        selection=select(search.trials, plan.finalists, finalists),
+        finalists=finalists or (),
+        stop_reason=stop_reason,
+        chain_stops=chain_stops,
+        used=ledger.used(),
+    )
+    observer.notify(RunFinished(result))
+    return result
+
+
+class _ComparisonFailed(InfrastructureError):
+    """The finalists could not be measured again, twice."""
+
+
+class _Search:
+    """The state of the chains, which is a function of the journal's record."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        policies: Sequence[Policy],
+        verifiers: Sequence[Verifier],
+        plan: Plan,
+        ledger: Ledger,
+        journal: Journal,
+        observer: Observer,
+    ) -> None:
+        if len(policies) != plan.chains:
+            raise ValueError(f"{plan.chains} chains need as many policies, not {len(policies)}")
+        self.problem, self.policies, self.verifiers = problem, policies, verifiers
+        self.plan, self.ledger, self.journal, self.observer = plan, ledger, journal, observer
+        self.trials: list[Trial] = []
+        self.stops: list[StopReason | None] = [None] * plan.chains
+        self._histories: list[list[Trial]] = [[] for _ in range(plan.chains)]
+        self._best: list[float | None] = [None] * plan.chains
+        self._steps_since_best = [0] * plan.chains
+        self._judged: dict[str, int] = {}
+        self._target_reached = False
+        self._errors_in_a_row = 0
+        self._pending = dict(journal.record.pending)
+        for trial in journal.record.trials:
+            self._take(trial)
+        self._errors_in_a_row = 0
+
+    def ensure_baseline(self) -> None:
+        """Trial 0 is the baseline; it costs no evaluation."""
+        if self.trials:
+            return
+        candidate = self.problem.baseline
+        if self.problem.baseline_is_unit:
+            verdicts: tuple[Verdict, ...] = (BASELINE,)
+        else:
+            verdicts = judge(self.problem, candidate, self.verifiers)
+        trial = Trial(0, 0, 0, candidate, verdicts, feedback_of(verdicts), when=time.time())
+        if trial.status is Status.ERROR:
+            raise InfrastructureError(f"the baseline could not be judged: {verdicts[-1].detail}")
+        self._record(trial)
+
+    def run(self) -> StopReason:
+        """Step after step, all chains in turn, until the run or its last chain stops."""
+        while True:
+            if self._target_reached:
+                return StopReason.TARGET_REACHED
+            if self._errors_in_a_row >= self.plan.max_consecutive_errors:
+                return StopReason.INFRASTRUCTURE_ERRORS
+            chain = self._next_chain()
+            if chain is None:
+                return self._last_stop()
+            if line := self.ledger.exhausted():
+                return StopReason(f"budget_{line}")
+            self._step(chain)
+
+    def _next_chain(self) -> int | None:
+        """The chain that has made the fewest steps, so that all advance evenly also after a resume."""
+        active = [chain for chain, stop in enumerate(self.stops) if stop is None]
+        return min(active, key=self._steps_of) if active else None
+
+    def _steps_of(self, chain: int) -> int:
+        return len(self._histories[chain]) - 1
+
+    def _last_stop(self) -> StopReason:
+        chain = max(range(self.plan.chains), key=lambda chain: (self._steps_of(chain), chain))
+        return self.stops[chain] or StopReason.STEPS_DONE
+
+    def _step(self, chain: int) -> None:
+        step = self._steps_of(chain) + 1
+        proposal = self._propose(chain, step)
+        if proposal is None:
+            return
+        if proposal.text is None:
+            self._stop(chain, StopReason.GIVEN_UP)
+            return
+        number = len(self.trials)
+        candidate, rejection = read_candidate(self.problem, proposal.text)
+        self.observer.notify(TrialStarted(number, chain, step, candidate))
+        started = time.perf_counter()
+        verdicts = self._judge(candidate, rejection)
+        seconds = proposal.cost.seconds + time.perf_counter() - started
+        trial = Trial(
+            number=number,
+            chain=chain,
+            step=step,
+            candidate=candidate,
+            verdicts=verdicts,
+            feedback=feedback_of(verdicts),
+            rationale=proposal.rationale,
+            cost=replace(proposal.cost, seconds=seconds),
+            when=time.time(),
+        )
+        self._record(trial)
+
+    def _propose(self, chain: int, step: int) -> Proposal | None:
+        """The chain's next proposal; one that a killed run had paid for is not asked for again."""
+        known = self._pending.pop((chain, step), None)
+        if known:
+            return known
+        try:
+            proposal = self.policies[chain].propose(self.problem, tuple(self._histories[chain]), self.ledger.view())
+        except InfrastructureError as error:
+            self._errors_in_a_row += 1
+            self.observer.notify(Waiting(f"the policy of chain {chain} could not answer: {error}"))
+            return None
+        self.ledger.charge(Amounts(calls=proposal.cost.calls, tokens=proposal.cost.tokens, usd=proposal.cost.usd))
+        self.journal.proposal(chain, step, proposal)
+        return proposal
+
+    def _judge(self, candidate: Candidate, rejection: Verdict | None) -> tuple[Verdict, ...]:
+        """The verdicts. A duplicate costs no evaluation, and neither does one that the harness failed to judge."""
+        earlier = self._judged.get(candidate.digest)
+        if earlier is not None:
+            return (_duplicate(self.trials[earlier]),)
+        reservation = self.ledger.reserve(Amounts(evaluations=1))
+        if reservation is None:
+            raise ValueError("a step was begun with no evaluation left")
+        verdicts: tuple[Verdict, ...] = ()
+        try:
+            verdicts = (rejection,) if rejection else judge(self.problem, candidate, self.verifiers)
+        finally:
+            if verdicts and verdicts[-1].status is not Status.ERROR:
+                self.ledger.settle(reservation, Amounts(evaluations=1))
+            else:
+                self.ledger.refund(reservation)
+        return verdicts
+
+    def _record(self, trial: Trial) -> None:
+        self.journal.trial(trial, self.ledger.used())
+        self.observer.notify(TrialFinished(trial, self.ledger.view()))
+        self._take(trial)
+
+    def _take(self, trial: Trial) -> None:
+        """Everything that a new trial changes, whether it was judged now or read from the journal."""
+        self.trials.append(trial)
+        if trial.status is Status.ERROR:
+            self._errors_in_a_row += 1
+        else:
+            self._errors_in_a_row = 0
+            self._judged.setdefault(trial.candidate.digest, trial.number)
+        if trial.score is not None and self.plan.target is not None and trial.score >= self.plan.target:
+            self._target_reached = True
+        if trial.number == 0:
+            self._histories = [[trial] for _ in range(self.plan.chains)]
+            self._best = [trial.score] * self.plan.chains
+        else:
+            self._advance(trial)
+
+    def _advance(self, trial: Trial) -> None:
+        chain = trial.chain
+        self._histories[chain].append(trial)
+        best = self._best[chain]
+        if trial.score is not None and (best is None or trial.score > best):
+            self._best[chain] = trial.score
+            self._steps_since_best[chain] = 0
+        else:
+            self._steps_since_best[chain] += 1
+        if trial.step >= self.plan.steps:
+            self._stop(chain, StopReason.STEPS_DONE)
+        elif self.plan.patience is not None and self._steps_since_best[chain] >= self.plan.patience:
+            self._stop(chain, StopReason.NO_PROGRESS)
+
+    def _stop(self, chain: int, reason: StopReason) -> None:
+        self.stops[chain] = reason
+        self.observer.notify(ChainStopped(chain, reason))
+
+
+def _compare(
+    problem: Any,
+    trials: Sequence[Trial],
+    verifiers: Sequence[Verifier],
+    plan: Plan,
+    journal: Journal,
+    observer: Observer,
+) -> tuple[Finalist, ...] | None:
+    """Measure the best few again; None when no verifier can compare or nothing is better than the baseline."""
+    comparer = next((verifier for verifier in verifiers if isinstance(verifier, Comparer)), None)
+    best = finalists_of(trials, plan.finalists)
+    if comparer is None or not best:
+        return None
+    observer.notify(ComparisonStarted(tuple(trial.number for trial in best)))
+    candidates = [trial.candidate for trial in best]
+    try:
+        answers = comparer.compare(problem, candidates)
+    except InfrastructureError:
+        try:
+            answers = comparer.compare(problem, candidates)
+        except InfrastructureError as error:
+            raise _ComparisonFailed(f"the finalists could not be measured again: {error}") from error
+    finalists = tuple(Finalist(trial.number, answer) for trial, answer in zip(best, answers, strict=True))
+    journal.finalists(finalists)
+    observer.notify(FinalistsMeasured(finalists))
+    return finalists
+
+
+def _duplicate(earlier: Trial) -> Verdict:
+    said = "the untouched original" if earlier.number == 0 else f"trial {earlier.number}"
+    score = "" if earlier.score is None else f", score {earlier.score:.4g}"
+    detail = f"the same candidate as {said} ({earlier.outcome}{score}): propose another one"
+    return Verdict(Status.REJECTED, "loop", Reason.DUPLICATE, detail, witness={"trial": earlier.number})
+
+
+def _warnings(plan: Plan, ledger: Ledger) -> tuple[str, ...]:
+    warning = ledger.limits.warning(plan.chains * plan.steps)
+    return (warning,) if warning else ()

@@ -1,0 +1,134 @@
+"""The bench that verifiers measure on: one worker, the timing lane, and what has been measured in this run."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from optimizer.errors import InfrastructureError
+from optimizer.measure.commands import (
+    CheckCommand,
+    CheckReport,
+    NoiseCommand,
+    NoiseReport,
+    PeaksCommand,
+    PeaksReport,
+    TimeCommand,
+    TimeReport,
+    from_json,
+    to_message,
+)
+from optimizer.measure.lane import TimingLane
+from optimizer.measure.statistics import Ratio
+from optimizer.measure.worker import Worker
+from optimizer.verdict import Measurement
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLimits:
+    """Seconds that the steps of judging a candidate may take."""
+
+    build: float = 90.0
+    call: float = 10.0
+    """A call on small inputs."""
+    check: float = 300.0
+    """All checks of one candidate."""
+    timing: float = 1800.0
+    """One timing window, a slow original included."""
+    rounds: float = 3.0
+    """About what the timed rounds of one candidate take; never less than it needs for a few of them."""
+    cutoff_multiple: float = 5.0
+    """A candidate is stopped when a call takes so many times the best so far ..."""
+    slow_cutoff_multiple: float = 2.0
+    """... or so many times when that takes seconds, ..."""
+    cutoff_floor: float = 1.0
+    """... but not before so many seconds, because a new worker costs about as much."""
+
+    def cutoff(self, best_seconds: float) -> float:
+        """Seconds after which a candidate is stopped, when the best so far takes `best_seconds`."""
+        slow_from = self.cutoff_floor
+        multiple = self.slow_cutoff_multiple if best_seconds > slow_from else self.cutoff_multiple
+        return max(self.cutoff_floor, multiple * best_seconds)
+
+
+@dataclass(slots=True)
+class Record:
+    """What is known about one workload so far."""
+
+    original_samples: tuple[float, ...]
+    """Seconds of the original."""
+    best_seconds: float
+    best_code: str | None = None
+    """File of the fastest candidate's module; None while that is the original."""
+    best_ratio: Ratio | None = None
+    """The original's time over the best one's."""
+
+
+class Bench:
+    """Owns the worker and remembers; a context manager."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        threads: int,
+        seed: int = 0,
+        limits: TimeLimits | None = None,
+        lane: TimingLane | None = None,
+        on_wait: Callable[[str], None] | None = None,
+    ) -> None:
+        """`directory` takes candidates' modules and the worker's files; `threads` is what candidates may use."""
+        if threads < 1:
+            raise ValueError(f"threads must be at least 1, not {threads}")
+        self.directory = directory.absolute()
+        self.threads, self.seed = threads, seed
+        self.limits = limits or TimeLimits()
+        self.lane = lane or TimingLane(on_wait=on_wait)
+        self.records: dict[str, Record] = {}
+        """By the workload's key."""
+        self.measurements: dict[str, Measurement] = {}
+        """The last measurement of each candidate, by its digest."""
+        self.worker = Worker(self.directory, threads)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.worker.close()
+
+    def code_file(self, text: str) -> str:
+        """The file of a candidate's module text, written if it is new."""
+        digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+        file = self.directory / f"candidate_{digest}.py"
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            if not file.exists():
+                file.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise InfrastructureError(f"{file} cannot be written: {error}") from error
+        return str(file)
+
+    def check(self, command: CheckCommand) -> CheckReport:
+        return from_json(CheckReport, self.worker.request(to_message(command), self.limits.check))
+
+    def time(self, command: TimeCommand) -> TimeReport:
+        """Holds the lane while the worker times; raises `WorkerFailure`."""
+        with self.lane.held():
+            return from_json(TimeReport, self.worker.request(to_message(command), self.limits.timing))
+
+    def peaks(self) -> PeaksReport:
+        with self.lane.held():
+            return from_json(PeaksReport, self.worker.request(to_message(PeaksCommand(self.threads)), 120.0))
+
+    def noise(self, calls: int = 100) -> NoiseReport:
+        with self.lane.held():
+            return from_json(NoiseReport, self.worker.request(to_message(NoiseCommand(calls)), 60.0))

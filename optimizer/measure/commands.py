@@ -1,0 +1,134 @@
+"""What the worker can be asked, and what it answers: dataclasses that become JSON on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from functools import cache
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter
+
+from optimizer.measure.workload import Workload
+
+T = TypeVar("T")
+
+
+class Task(StrEnum):
+    CHECK = "check"
+    TIME = "time"
+    PEAKS = "peaks"
+    NOISE = "noise"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckCommand:
+    """Run original and candidate on many small inputs and compare what they leave behind."""
+
+    workload: Workload
+    """Its own size is not run."""
+    code: str
+    """File of the candidate's module."""
+    sizes: tuple[Mapping[str, int], ...]
+    seeds: tuple[int, ...]
+    repeats: int
+    """Runs with all threads at the largest size; a third as many, but two at least, at the others."""
+    call_seconds: float
+    """What one call of the candidate may take, or a hundred times the original's time if that is more."""
+    build_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    checks: int
+    """How many runs of the candidate were compared."""
+    is_exact: bool
+    """Whether each of them gave the original's bits."""
+    skipped: tuple[str, ...]
+    """Sizes at which the original itself cannot run, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeCommand:
+    """Run the original, or several candidates, in turns on the same inputs and tell how long each call took."""
+
+    workload: Workload
+    seed: int
+    codes: tuple[str | None, ...]
+    """Files of the contestants' modules; None is the original."""
+    threads: int
+    cutoff: float
+    """Seconds that a single call of a candidate may take."""
+    seconds: float
+    """About how long the rounds may take in all; `rounds[0]` of them are run in any case."""
+    rounds: tuple[int, int]
+    """At least and at most so many rounds."""
+    clearly_below: float | None
+    """Stop early once the ratio of the first contestant's time to the second's is surely below this."""
+    build_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class TimeReport:
+    seconds: tuple[tuple[float, ...], ...]
+    """For each round the mean seconds of a call, in the order of the contestants."""
+    original_seconds: float
+    """The one call of the original that the results are compared with."""
+    calls: tuple[int, ...]
+    """Calls behind each number of a contestant."""
+    input_bytes: int
+    other_load: float
+    """Processors that were busy with something else meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class PeaksCommand:
+    threads: int
+
+
+@dataclass(frozen=True, slots=True)
+class PeaksReport:
+    flops_per_second: Mapping[str, float]
+    """`float64/1`, `float64/2`, `float32/1`, ...: by type and threads."""
+    bytes_per_second: Mapping[str, Mapping[str, float]]
+    """By threads, then by the bytes that the measuring loop ran over."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseCommand:
+    calls: int
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseReport:
+    seconds: tuple[float, ...]
+    """Of equal pieces of work, one after the other."""
+    timer_seconds: float
+    """The smallest step of the clock that was seen."""
+    is_pinned: bool
+    """Whether the process keeps to as many processors as it has threads."""
+    other_load: float
+
+
+Command = CheckCommand | TimeCommand | PeaksCommand | NoiseCommand
+TASKS: Mapping[type[Any], Task] = {
+    CheckCommand: Task.CHECK,
+    TimeCommand: Task.TIME,
+    PeaksCommand: Task.PEAKS,
+    NoiseCommand: Task.NOISE,
+}
+
+
+def to_message(command: Command) -> dict[str, Any]:
+    return {"task": TASKS[type(command)].value, "command": asdict(command)}
+
+
+def from_json(kind: type[T], data: Any) -> T:
+    """A dataclass from its JSON; raises pydantic's `ValidationError` when it does not fit."""
+    return _adapter(kind).validate_python(data)
+
+
+@cache
+def _adapter(kind: type[Any]) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)

@@ -1,0 +1,46 @@
+"""How busy the machine is with other things, and keeping to some of its processors."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+
+import psutil
+
+IDLE = ("idle", "iowait", "guest", "guest_nice")
+"""Processor times that nobody used, or that are counted elsewhere too."""
+
+
+class OtherLoad:
+    """Measures, from its making on, how many processors work for others than this process."""
+
+    def __init__(self) -> None:
+        self._start, self._busy, self._own = self._now()
+
+    def processors(self) -> float:
+        """The average since the start; time that a hypervisor took away counts."""
+        now, busy, own = self._now()
+        if now - self._start < 0.05:
+            # The system counts in hundredths of a second.
+            return 0.0
+        return max(0.0, (busy - self._busy) - (own - self._own)) / (now - self._start)
+
+    @staticmethod
+    def _now() -> tuple[float, float, float]:
+        times = psutil.cpu_times()._asdict()
+        busy = sum(seconds for kind, seconds in times.items() if kind not in IDLE)
+        own = os.times()
+        return time.perf_counter(), busy, own.user + own.system
+
+
+def pin(threads: int) -> None:
+    """Keep this process to as many of its processors as it has threads, where the system can do that."""
+    if hasattr(os, "sched_setaffinity"):
+        with contextlib.suppress(OSError):
+            os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
+
+
+def is_pinned(threads: int) -> bool:
+    """Whether this process keeps to so many processors."""
+    return hasattr(os, "sched_getaffinity") and len(os.sched_getaffinity(0)) <= threads

@@ -1,0 +1,156 @@
+"""Module texts become functions: compiled by Numba, or plain Python in which nothing is compiled.
+
+The plain form replaces Numba by nothing, so that thousands of small runs need no compilation, `math` by functions that
+return NaN where Python raises (as compiled code does), and, when asked, every floating-point type by a wider one.
+"""
+
+from __future__ import annotations
+
+import builtins
+import importlib
+import types
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+
+from optimizer.errors import InfrastructureError
+from optimizer.measure.failure import WorkerFailure
+from optimizer.measure.workload import Workload
+from optimizer.verdict import Reason
+
+Function = Callable[..., Any]
+
+WIDER = {np.dtype(np.float32): np.dtype(np.float64), np.dtype(np.float64): np.dtype(np.longdouble)}
+HAS_WIDE_FLOAT64 = bool(np.finfo(np.longdouble).eps < np.finfo(np.float64).eps)
+"""Whether this platform has a type in which float64 arithmetic can be judged."""
+
+LONGEST_MESSAGE = 600
+
+
+def compiled_original(workload: Workload, file: Path, arguments: tuple[Any, ...]) -> Function:
+    """The untouched function under serial `njit` with the workload's flags, compiled for these arguments."""
+    try:
+        file.write_text(workload.source, encoding="utf-8")
+        function = _load(workload.source, str(file), workload.function, {})
+        flags = set(workload.fastmath) or False
+        decorate = numba.njit(error_model="numpy", fastmath=flags, boundscheck=False)
+        for name, value in list(function.__globals__.items()):
+            if isinstance(value, types.FunctionType) and value.__globals__ is function.__globals__:
+                function.__globals__[name] = decorate(value)
+        compiled = function.__globals__[workload.function]
+        compiled.compile(tuple(numba.typeof(argument) for argument in arguments))
+    except OSError as error:
+        raise InfrastructureError(f"{file} cannot be written: {error}") from error
+    except Exception as error:
+        # Numba fails with many kinds of exceptions; the original has to compile whatever the kind is.
+        raise InfrastructureError(f"Numba cannot compile the original {workload.function}: {_brief(error)}") from error
+    return compiled
+
+
+def compiled_candidate(file: Path, name: str, arguments: tuple[Any, ...], contestant: int = 0) -> Function:
+    """The function `name` of the module in `file`, compiled for these arguments by its own decorator."""
+    try:
+        compiled: Any = _load(file.read_text(encoding="utf-8"), str(file), name, {})
+        compiled.compile(tuple(numba.typeof(argument) for argument in arguments))
+    except OSError as error:
+        raise InfrastructureError(f"{file} cannot be read: {error}") from error
+    except MemoryError as error:
+        raise WorkerFailure(Reason.OUT_OF_MEMORY, "no memory left to build it", contestant=contestant) from error
+    except Exception as error:
+        # Whatever a generated module or the compiler raises here, the candidate has no usable code.
+        raise WorkerFailure(Reason.BUILD_FAILED, _brief(error), contestant=contestant) from error
+    return compiled
+
+
+def is_parallel(compiled: Any) -> bool:
+    """Whether a compiled function may run on several threads."""
+    return bool(compiled.targetoptions.get("parallel", False))
+
+
+def plain_function(source: str, file: str, name: str, *, backward: bool = False, wide: bool = False) -> Function:
+    """The function `name` of the module text `source`, as Python runs it.
+
+    `backward` runs every parallel loop from its last iteration to its first, which a correct one does not notice.
+    `wide` evaluates in the wider types of `WIDER`.
+    """
+    numba_stand_in = types.SimpleNamespace(
+        njit=_undecorated, jit=_undecorated, prange=_backward_range if backward else range
+    )
+    modules: dict[str, Any] = {"numba": numba_stand_in, "math": _TotalMath()}
+    if wide:
+        modules["numpy"] = _WideNumpy()
+    return _load(source, file, name, modules)
+
+
+def _load(source: str, file: str, name: str, modules: dict[str, Any]) -> Any:
+    def import_module(module: str, *others: Any, **named: Any) -> Any:
+        return modules[module] if module in modules else importlib.__import__(module, *others, **named)
+
+    namespace: dict[str, Any] = {
+        "__name__": f"loopwright_{Path(file).stem}",
+        "__file__": file,
+        "__builtins__": {**vars(builtins), "__import__": import_module},
+    }
+    exec(compile(source, file, "exec"), namespace)
+    if name not in namespace:
+        raise AttributeError(f"the module has no function {name}")
+    return namespace[name]
+
+
+def _undecorated(*arguments: Any, **_options: Any) -> Any:
+    """`@njit` and `@njit(...)` without an effect."""
+    if len(arguments) == 1 and callable(arguments[0]):
+        return arguments[0]
+    return lambda function: function
+
+
+def _backward_range(*bounds: int) -> Iterable[int]:
+    return reversed(range(*bounds))
+
+
+class _TotalMath:
+    """`math` by NumPy's functions: defined everywhere, and as wide as their argument."""
+
+    _NAMES = {"pow": "power", "asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2"}  # noqa: RUF012
+    _INTEGRAL = frozenset({"floor", "ceil", "trunc"})
+
+    def __getattr__(self, name: str) -> Any:
+        import math
+
+        function = getattr(np, self._NAMES.get(name, name), None)
+        if name in self._INTEGRAL or not isinstance(function, np.ufunc):
+            return getattr(math, name)
+        return function
+
+
+class _WideNumpy:
+    """NumPy whose floating-point types are wider than they say."""
+
+    float64 = WIDER[np.dtype(np.float64)].type
+    float32 = WIDER[np.dtype(np.float32)].type
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(np, name)
+
+    def zeros(self, shape: Any, dtype: Any = np.float64) -> Any:
+        return np.zeros(shape, widened(dtype))
+
+    def ones(self, shape: Any, dtype: Any = np.float64) -> Any:
+        return np.ones(shape, widened(dtype))
+
+    def empty(self, shape: Any, dtype: Any = np.float64) -> Any:
+        return np.empty(shape, widened(dtype))
+
+
+def widened(dtype: Any) -> Any:
+    """The type in which values of `dtype` are judged."""
+    return WIDER.get(np.dtype(dtype), np.dtype(dtype))
+
+
+def _brief(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = "; ".join(lines[:6])
+    return f"{type(error).__name__}: {text}"[:LONGEST_MESSAGE]

@@ -1,0 +1,50 @@
+"""Random search: walks of random length from the baseline. The control that any cleverer policy must beat."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from optimizer.budget import BudgetView
+from optimizer.candidate import Candidate
+from optimizer.errors import UserError
+from optimizer.policies.neighbourhood import digests_of, new_neighbour, rng_of, searchable
+from optimizer.protocols import Proposal
+from optimizer.trial import Trial
+
+
+@dataclass(frozen=True, slots=True)
+class RandomSearch:
+    """Propose the end of a random walk from the baseline, over admissible candidates; learn nothing from feedback."""
+
+    name: ClassVar[str] = "random"
+
+    seed: int = 0
+    chain: int = 0
+    max_length: int = 6
+    """The longest walk, in edits."""
+    tries: int = 50
+    """How many walks, and how many neighbours at each of their steps, are tried before giving up."""
+
+    def __post_init__(self) -> None:
+        if self.max_length < 1 or self.tries < 1:
+            raise UserError(f"max_length and tries must be at least 1, not {self.max_length} and {self.tries}")
+
+    def propose(self, problem: Any, history: Sequence[Trial], budget: BudgetView) -> Proposal:
+        space = searchable(problem, self.name)
+        rng = rng_of(self.seed, self.chain, history)
+        known = digests_of(history)
+        for _ in range(self.tries):
+            candidate: Candidate = problem.baseline
+            length = rng.randint(1, self.max_length)
+            walked = {candidate.digest}
+            for _ in range(length):
+                neighbour = new_neighbour(space, candidate, walked, rng, self.tries)
+                if neighbour is None:
+                    break
+                candidate = neighbour
+                walked.add(candidate.digest)
+            if candidate.digest not in known:
+                return Proposal(candidate.text, f"a random walk of {len(walked) - 1} edits from the original")
+        return Proposal(None, f"{self.tries} random walks ended nowhere new")

@@ -1,0 +1,216 @@
+"""Proves that every subscript stays inside its array, and finds the iteration that does not."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeAlias
+
+import islpy as isl
+
+from optimizer.errors import UserError
+from optimizer.polyhedral.frontend.affine import Affine, NotAffine, affine, condition, variable
+from optimizer.polyhedral.model import operation_limit
+from optimizer.polyhedral.nest import Array, Nest, Role, Statement
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """One subscripted array in the text of a statement, with the conditions under which it is evaluated."""
+
+    array: str
+    subscripts: tuple[str, ...]
+    guards: tuple[str, ...]
+    is_write: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """An element of an array that does not exist is touched."""
+
+    statement: Statement
+    position: int
+    """Which of the statement's subscripted arrays, in the order of `subscripted_arrays`."""
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Hazard:
+    """An access that can leave its array, in isl's words."""
+
+    statement: Statement
+    position: int
+    element: Element
+    shape: tuple[str, ...]
+    iteration: str
+    """Beginning of an isl text: the parameters and the tuple of the statement's iterators."""
+    reached: isl.Set
+    """The iterations that evaluate it."""
+    outside: isl.Set
+    """Those of them for which it is outside."""
+
+
+def check_bounds(nest: Nest, sizes: Mapping[str, int] | None = None) -> None:
+    """Checks all subscripts at the given sizes (parameter -> value; those left out may have any value), or for what goes
+    wrong at every size when no sizes are given.
+
+    Raises:
+        UserError: with the offending iteration.
+    """
+    violation = find_violation(nest, sizes)
+    if violation is not None:
+        raise UserError(f"{nest.file}:{violation.statement.line}: {violation.message}")
+
+
+def find_violation(nest: Nest, sizes: Mapping[str, int] | None = None) -> Violation | None:
+    """The first access that leaves its array at the given sizes, or at every (large enough) size."""
+    with operation_limit():
+        for hazard in _hazards_of(nest):
+            outside = hazard.outside
+            if sizes is not None:
+                for name, value in sizes.items():
+                    position = outside.find_dim_by_name(isl.dim_type.param, name)
+                    if position >= 0:
+                        outside = outside.fix_val(isl.dim_type.param, position, isl.Val(value))
+            elif not _is_certain(hazard, nest):
+                continue
+            if not outside.is_empty():
+                return Violation(hazard.statement, hazard.position, _in_words(hazard, outside))
+    return None
+
+
+def safe_sizes(nest: Nest) -> str:
+    """isl parameter set of the admissible sizes at which every subscript stays inside its array."""
+    with operation_limit():
+        safe = isl.Set(nest.context)
+        for hazard in _hazards_of(nest):
+            safe = safe.subtract(hazard.outside.params())
+        return str(safe.coalesce())
+
+
+def _hazards_of(nest: Nest) -> tuple[_Hazard, ...]:
+    return _hazards(nest.context, nest.parameters, nest.arrays, nest.statements)
+
+
+@lru_cache(maxsize=16)
+def _hazards(
+    context: str, parameters: tuple[str, ...], arrays: tuple[Array, ...], statements: tuple[Statement, ...]
+) -> tuple[_Hazard, ...]:
+    """Every access that is not proved to stay inside for all sizes."""
+    shapes = {array.name: array.shape for array in arrays if array.role is not Role.SCALAR}
+    admissible = isl.Set(context)
+    found: list[_Hazard] = []
+    for statement in statements:
+        domain = isl.Set(statement.domain).intersect_params(admissible)
+        iteration = f"[{', '.join(parameters)}] -> {{ {statement.name}[{', '.join(statement.iterators)}]"
+        for position, element in enumerate(_elements(statement, parameters)):
+            shape = shapes[element.array]
+            reached = domain
+            for guard in element.guards:
+                reached = reached.intersect(isl.Set(f"{iteration} : {guard} }}"))
+            tests = [
+                f"{subscript} < 0 or {subscript} >= {extent}"
+                for subscript, extent in zip(element.subscripts, shape, strict=True)
+            ]
+            outside = reached.intersect(isl.Set(f"{iteration} : {' or '.join(tests)} }}"))
+            if not outside.is_empty():
+                found.append(_Hazard(statement, position, element, shape, iteration, reached, outside))
+    return tuple(found)
+
+
+def _is_certain(hazard: _Hazard, nest: Nest) -> bool:
+    """Whether it happens at every size at which the access runs at all, apart from small arrays."""
+    fine = hazard.reached.params().subtract(hazard.outside.params())
+    if fine.is_empty():
+        return True
+    extents = {name for array in nest.arrays for text in array.shape for name in _names(text)}
+    names = [fine.get_dim_name(isl.dim_type.param, k) for k in range(fine.dim(isl.dim_type.param))]
+    shared = [name for name in names if name in extents]
+    if not shared:
+        return False
+    smallest = " and ".join(f"least <= {name}" for name in shared)
+    least = isl.Set(f"[{', '.join(names)}] -> {{ [least] : {smallest} }}").intersect_params(fine)
+    return least.project_out_all_params().dim_has_upper_bound(isl.dim_type.set, 0)
+
+
+def _in_words(hazard: _Hazard, outside: isl.Set) -> str:
+    """`S0 at i=0, j=0 reads A[-1, 0], but A has the shape [n, m], here [4, 4]`."""
+    element, shape = hazard.element, hazard.shape
+    point = _first_point(outside)
+    iterators = [f"{name}={_value(hazard, point, name)}" for name in hazard.statement.iterators]
+    subscripts = ", ".join(_value(hazard, point, subscript) for subscript in element.subscripts)
+    extents = ", ".join(_value(hazard, point, extent) for extent in shape)
+    named = ", ".join(shape)
+    where = f"{hazard.statement.name} at {', '.join(iterators)}" if iterators else hazard.statement.name
+    does = "writes" if element.is_write else "reads"
+    here = "" if extents == named else f", here [{extents}]"
+    return f"{where} {does} {element.array}[{subscripts}], but {element.array} has the shape [{named}]{here}"
+
+
+def _first_point(outside: isl.Set) -> isl.Set:
+    """One iteration at one size: the first, at the smallest sizes where sizes have a least value."""
+    sizes = outside.params()
+    for k in range(sizes.dim(isl.dim_type.param)):
+        name = sizes.get_dim_name(isl.dim_type.param, k)
+        column = isl.Set(f"[{name}] -> {{ [value] : value = {name} }}").intersect_params(sizes).project_out_all_params()
+        if column.dim_has_any_lower_bound(isl.dim_type.set, 0) and column.lexmin().is_singleton():
+            least = column.dim_min_val(0)
+            sizes = sizes.fix_val(isl.dim_type.param, k, least)
+    point = isl.Set.from_point(sizes.sample_point()) if sizes.dim(isl.dim_type.param) else sizes
+    return outside.intersect_params(point.params()).lexmin()
+
+
+def _value(hazard: _Hazard, point: isl.Set, expression: str) -> str:
+    """The value of an isl expression at one iteration and size."""
+    value = point.apply(isl.Map(f"{hazard.iteration} -> [{expression}] }}")).project_out_all_params()
+    return str(value.dim_max_val(0))
+
+
+def _names(text: str) -> set[str]:
+    return {node.id for node in ast.walk(ast.parse(text, mode="eval")) if isinstance(node, ast.Name)}
+
+
+def _elements(statement: Statement, parameters: tuple[str, ...]) -> Iterator[Element]:
+    """The subscripted arrays in a statement's text, in the order of `subscripted_arrays`."""
+    known = {*statement.iterators, *parameters}
+
+    def lookup(node: ast.expr) -> Affine | None:
+        return variable(node.id) if isinstance(node, ast.Name) and node.id in known else None
+
+    for node, tests in subscripted_arrays(ast.parse(statement.body).body[0]):
+        guards: list[str] = []
+        for test, holds in tests:
+            try:
+                found = condition(test, lookup)
+            except NotAffine:
+                continue
+            guards.append((found if holds else found.negated()).text)
+        parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        subscripts = tuple(str(affine(part, lookup)) for part in parts)
+        yield Element(ast.unparse(node.value), subscripts, tuple(guards), isinstance(node.ctx, ast.Store))
+
+
+Test: TypeAlias = tuple[ast.expr, bool]
+"""A condition, and whether it holds."""
+
+
+def subscripted_arrays(node: ast.AST, tests: tuple[Test, ...] = ()) -> Iterator[tuple[ast.Subscript, tuple[Test, ...]]]:
+    """Every array element in a statement, with the conditions under which Python evaluates it."""
+    match node:
+        case ast.Subscript(value=ast.Attribute()):
+            return
+        case ast.Subscript():
+            yield node, tests
+        case ast.IfExp(test=test, body=body, orelse=orelse):
+            yield from subscripted_arrays(test, tests)
+            yield from subscripted_arrays(body, (*tests, (test, True)))
+            yield from subscripted_arrays(orelse, (*tests, (test, False)))
+        case ast.BoolOp(op=operator, values=values):
+            for value in values:
+                yield from subscripted_arrays(value, tests)
+                tests = (*tests, (value, isinstance(operator, ast.And)))
+        case _:
+            for child in ast.iter_child_nodes(node):
+                yield from subscripted_arrays(child, tests)

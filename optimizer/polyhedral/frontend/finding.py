@@ -1,0 +1,173 @@
+"""From a file, a text or a live function to the function that is meant, and to its nest."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import math
+import textwrap
+import tokenize
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any
+
+from optimizer.errors import UserError
+from optimizer.polyhedral.frontend.build import build_nest
+from optimizer.polyhedral.frontend.source import Module, parse_module
+from optimizer.polyhedral.nest import Nest
+
+
+def nest_of_source(
+    text: str, function: str | None, file: str, examples: Mapping[str, Any] | None = None
+) -> Nest:
+    """The nest of a function in a module's text; the only kernel function when none is named.
+
+    Args:
+        text: The module's source. It is read, never run.
+        function: The function's name.
+        file: How messages call the text.
+        examples: Example arguments by name, for what annotations leave open.
+
+    Raises:
+        UserError: when there is no such function, or something in it is not supported.
+    """
+    module = parse_module(text, file)
+    return build_nest(module, _chosen(module, function), examples)
+
+
+def nest_of_file(path_and_function: str) -> Nest:
+    """The nest of `kernel.py:gemm`, or of the only kernel function in `kernel.py`.
+
+    Raises:
+        UserError: when there is no such file or function, or something in it is not supported.
+    """
+    path, separator, name = path_and_function.rpartition(":")
+    function = name if separator and name.isidentifier() else None
+    if function is None:
+        path = path_and_function
+    return nest_of_source(_text_of(path), function, path)
+
+
+def nest_of_function(function: Callable[..., Any], arguments: Mapping[str, Any] | Sequence[Any] | None = None) -> Nest:
+    """The nest of a live function, also one that Numba has compiled.
+
+    Args:
+        function: A Python function whose source can be found.
+        arguments: Example arguments by name or in order, for types that are not annotated. Only types and numbers of
+            dimensions are taken from them.
+
+    Raises:
+        UserError: when its source cannot be found, or something in it is not supported.
+    """
+    plain = inspect.unwrap(getattr(function, "py_func", function))
+    if not isinstance(plain, FunctionType):
+        raise UserError(f"{function!r} is not a Python function")
+    examples = _by_name(plain, arguments)
+    file = inspect.getsourcefile(plain) or "<function>"
+    if plain.__qualname__ == plain.__name__ and Path(file).is_file():
+        module = parse_module(_text_of(file), file)
+        found = module.functions.get(plain.__name__)
+        if found is not None and _covers(found, plain.__code__.co_firstlineno):
+            return build_nest(module, found, examples)
+    return nest_of_source(_text_with_globals(plain), plain.__name__, file, examples)
+
+
+def _text_of(path: str) -> str:
+    try:
+        with tokenize.open(path) as stream:
+            return stream.read()
+    except FileNotFoundError:
+        raise UserError(f"no such file: {path}") from None
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from None
+    except (SyntaxError, UnicodeDecodeError) as error:
+        raise UserError(f"cannot read {path} as Python source: {error}") from None
+
+
+def _chosen(module: Module, name: str | None) -> ast.FunctionDef:
+    file = module.source.file
+    if name is not None:
+        if name not in module.functions:
+            there = f"there are {', '.join(module.functions)}" if module.functions else "there are no functions in it"
+            raise UserError(f"no function `{name}` in {file}: {there}")
+        return module.functions[name]
+    kernels = _kernel_functions(module)
+    if len(kernels) == 1:
+        return kernels[0]
+    if not kernels:
+        there = f" ({', '.join(module.functions)})" if module.functions else ""
+        raise UserError(f"no function with loops in {file}{there}")
+    names = ", ".join(kernel.name for kernel in kernels)
+    raise UserError(f"{file} has several functions with loops: {names}. Name one: {file}:{kernels[0].name}")
+
+
+def _kernel_functions(module: Module) -> list[ast.FunctionDef]:
+    """Public functions with loops that no other function of the module calls."""
+    called = {
+        node.func.id
+        for name, function in module.functions.items()
+        for node in ast.walk(function)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id != name
+    }
+    return [
+        function
+        for name, function in module.functions.items()
+        if not name.startswith("_") and name != "make_inputs" and name not in called and _has_loops(function)
+    ]
+
+
+def _has_loops(function: ast.FunctionDef) -> bool:
+    return any(isinstance(node, ast.For | ast.While) for node in ast.walk(function))
+
+
+def _covers(node: ast.FunctionDef, line: int) -> bool:
+    first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+    return first <= line <= node.lineno
+
+
+def _by_name(function: FunctionType, arguments: Mapping[str, Any] | Sequence[Any] | None) -> Mapping[str, Any] | None:
+    if arguments is None:
+        return None
+    signature = inspect.signature(function)
+    try:
+        if isinstance(arguments, Mapping):
+            bound = signature.bind(**arguments)
+        else:
+            bound = signature.bind(*arguments)
+    except TypeError as error:
+        raise UserError(f"the example arguments do not fit `{function.__name__}{signature}`: {error}") from None
+    bound.apply_defaults()
+    return bound.arguments
+
+
+def _text_with_globals(function: FunctionType) -> str:
+    """The function's own source at its own line, followed by the constants, imports and functions that it uses.
+
+    For functions that are not at the top level of a file: those of notebooks, and those inside other functions.
+    """
+    try:
+        text = textwrap.dedent(inspect.getsource(function))
+    except (OSError, TypeError):
+        raise UserError(f"the source of `{function.__name__}` cannot be found: define it in a file") from None
+    closure = inspect.getclosurevars(function)
+    lines = ["\n" * (function.__code__.co_firstlineno - 1) + text]
+    pending = {**closure.globals, **closure.nonlocals}
+    done: set[str] = set()
+    while pending:
+        name, value = pending.popitem()
+        if name in done or name == function.__name__:
+            continue
+        done.add(name)
+        value = getattr(value, "py_func", value)
+        if isinstance(value, ModuleType):
+            lines.append(f"import {value.__name__} as {name}")
+        elif isinstance(value, FunctionType):
+            lines.append(textwrap.dedent(inspect.getsource(value)))
+            inner = inspect.getclosurevars(value)
+            pending |= {**inner.globals, **inner.nonlocals}
+        elif isinstance(value, bool | int | float) and math.isfinite(value):
+            lines.append(f"{name} = {value!r}")
+        elif callable(value) and getattr(math, name, None) is value:
+            lines.append(f"from math import {name}")
+    return "\n".join(lines)

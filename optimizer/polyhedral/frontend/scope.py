@@ -1,0 +1,141 @@
+"""What the names in a kernel function mean at one place in it."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+
+from optimizer.polyhedral.frontend.affine import Affine, NotAffine, affine, number, variable
+from optimizer.polyhedral.frontend.names import FunctionNames
+from optimizer.polyhedral.frontend.source import Module
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """A variable that stands for an affine expression: `m = n - 1`, `nx = A.shape[1]`."""
+
+    value: Affine
+    node: ast.expr
+    """The same as Python source over loops and parameters."""
+    is_inlined: bool = True
+    """Whether it is replaced everywhere; if not, only in subscripts and conditions."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayInfo:
+    """An array as the source declares it."""
+
+    dtype: str
+    extents: tuple[Affine, ...]
+
+
+@dataclass(slots=True)
+class Scope:
+    """The meaning of every name, while the function is walked in order."""
+
+    module: Module
+    names: FunctionNames
+    arguments: dict[str, str]
+    """Scalar argument -> dtype."""
+    arrays: dict[str, ArrayInfo] = field(default_factory=dict[str, ArrayInfo])
+    loops: dict[str, str] = field(default_factory=dict[str, str])
+    """Loop variables that are bound here -> their unique names."""
+    bindings: dict[str, Binding] = field(default_factory=dict[str, Binding])
+    prologue: dict[str, ast.expr] = field(default_factory=dict[str, ast.expr])
+    """Scalars computed from arguments before the nests -> what they are."""
+    used: set[str] = field(default_factory=set[str])
+    """Names of integer arguments that occur in a bound, a condition, a subscript or a shape."""
+
+    def is_parameter(self, name: str) -> bool:
+        """Whether it is an integer argument that never changes."""
+        is_whole = self.arguments.get(name, "").startswith(("int", "uint"))
+        return is_whole and name not in self.names.assigned and name not in self.names.loops
+
+    def lookup(self, node: ast.expr) -> Affine | None:
+        """The affine quantity that a name, `A.shape[k]` or `len(A)` stands for.
+
+        Raises:
+            NotAffine: with the reason, when it stands for anything else.
+        """
+        if (extent := self.extent(node)) is not None:
+            return extent
+        match node:
+            case ast.Name(id=name) if name in self.loops:
+                return variable(self.loops[name])
+            case ast.Name(id=name) if name in self.bindings:
+                return self.bindings[name].value
+            case ast.Name(id=name) if self.is_parameter(name):
+                return variable(name)
+            case ast.Name(id=name):
+                if name not in self.names.assigned and (value := self.module.whole_number(name)) is not None:
+                    return value
+                raise NotAffine(node, self._why_not(name))
+            case ast.Subscript():
+                raise NotAffine(node, f"`{ast.unparse(node)}` is data: an element of an array")
+            case ast.Constant():
+                raise NotAffine(node, f"`{ast.unparse(node)}` is not a whole number")
+            case _:
+                return None
+
+    def _why_not(self, name: str) -> str:
+        if name in self.arrays:
+            return f"`{name}` is a whole array"
+        if name in self.names.loops:
+            return f"loop variable `{name}` has no value outside its loop"
+        if name in self.names.assigned:
+            return f"`{name}` is a variable that is computed while the kernel runs"
+        if name in self.arguments:
+            return f"argument `{name}` is a {self.arguments[name]}, not an integer"
+        return f"`{name}` is not an integer that is known here"
+
+    def extent(self, node: ast.expr) -> Affine | None:
+        """The size that `A.shape[k]` or `len(A)` reads; None when `node` is neither."""
+        match node:
+            case ast.Subscript(value=ast.Attribute(value=ast.Name(id=array), attr="shape"), slice=dimension):
+                try:
+                    k = affine(dimension, lambda _: None)
+                except NotAffine:
+                    return None
+                extents = self.arrays[array].extents if array in self.arrays else ()
+                return extents[k.constant] if -len(extents) <= k.constant < len(extents) else None
+            case ast.Call(func=ast.Name(id="len"), args=[ast.Name(id=array)], keywords=[]) if array in self.arrays:
+                return self.arrays[array].extents[0]
+            case _:
+                return None
+
+    def rewritten(self, node: ast.expr) -> ast.expr:
+        """An affine expression or condition over unique loop names and parameters only."""
+        return _Rewriter(self).visit(node)
+
+
+class _Rewriter(ast.NodeTransformer):
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        if isinstance(node, ast.expr) and (extent := self.scope.extent(node)) is not None:
+            return expression_of(extent)
+        if isinstance(node, ast.Name):
+            return self._name(node.id)
+        fields = {name: self._field(value) for name, value in ast.iter_fields(node)}
+        return ast.copy_location(type(node)(**fields), node)
+
+    def _field(self, value: object) -> object:
+        if isinstance(value, list):
+            return [self._field(part) for part in value]
+        return self.visit(value) if isinstance(value, ast.AST) else value
+
+    def _name(self, name: str) -> ast.expr:
+        scope = self.scope
+        if name in scope.loops:
+            return ast.Name(scope.loops[name], ast.Load())
+        if name in scope.bindings:
+            return scope.bindings[name].node
+        if name not in scope.arguments and (value := scope.module.whole_number(name)) is not None:
+            return expression_of(number(value.constant))
+        return ast.Name(name, ast.Load())
+
+
+def expression_of(linear: Affine) -> ast.expr:
+    """The Python expression of a linear affine expression."""
+    return ast.parse(str(linear), mode="eval").body

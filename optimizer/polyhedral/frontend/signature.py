@@ -1,0 +1,148 @@
+"""What the arguments of a kernel are: types and array dimensions from annotations, defaults or example arguments."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from optimizer.errors import UserError
+from optimizer.polyhedral.frontend.functions import CASTS, DTYPES
+from optimizer.polyhedral.frontend.source import Module
+
+ANNOTATE = 'annotate it like `A: Float64[np.ndarray, "n m"]`, `n: int` or `alpha: float`'
+_LOOSE = frozenset({"Float", "Int", "UInt", "Integer", "Inexact", "Real", "Num", "Shaped", "Complex", "Key"})
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """One argument."""
+
+    name: str
+    node: ast.arg
+    dtype: str
+    dimensions: tuple[ast.expr | None, ...] | None
+    """Of an array its extents as written, None for one without a name; None for a scalar."""
+    default: str | None
+
+    @property
+    def is_array(self) -> bool:
+        return self.dimensions is not None
+
+
+def read_signature(
+    module: Module, function: ast.FunctionDef, examples: Mapping[str, Any] | None
+) -> tuple[Signature, ...]:
+    """The arguments of `function` in order.
+
+    Raises:
+        SourceError: for an argument without a usable type.
+        UserError: when an example contradicts its annotation.
+    """
+    arguments = function.args
+    for unusual in (arguments.vararg, arguments.kwarg, *arguments.kwonlyargs):
+        if unusual is not None:
+            message = f"argument `{unusual.arg}`: `*`, `**` and keyword-only arguments are not supported"
+            raise module.source.error(unusual, message, "name each argument in an ordinary position")
+    plain = (*arguments.posonlyargs, *arguments.args)
+    defaults = (*(None for _ in range(len(plain) - len(arguments.defaults))), *arguments.defaults)
+    return tuple(
+        _read_argument(module, node, default, examples or {}) for node, default in zip(plain, defaults, strict=True)
+    )
+
+
+def _read_argument(module: Module, node: ast.arg, default: ast.expr | None, examples: Mapping[str, Any]) -> Signature:
+    name = node.arg
+    text = None if default is None else ast.unparse(default)
+    exemplified = _of_example(name, examples[name]) if name in examples else None
+    if node.annotation is not None:
+        found = _of_annotation(module, node, node.annotation, exemplified)
+    elif exemplified is not None:
+        found = exemplified
+    elif isinstance(default, ast.Constant) and isinstance(default.value, bool | int | float):
+        found = type(default.value).__name__, None
+    else:
+        hint = ANNOTATE + ", or give example arguments"
+        raise module.source.error(node, f"argument `{name}` has no type", hint)
+    dtype, dimensions = found
+    return Signature(name, node, CASTS.get(dtype, dtype), dimensions, text)
+
+
+def _of_example(name: str, value: Any) -> tuple[str, tuple[None, ...] | None]:
+    if isinstance(value, bool | int | float):
+        return CASTS[type(value).__name__], None
+    dtype = getattr(getattr(value, "dtype", None), "name", None)
+    if dtype not in DTYPES:
+        kind = f"an array of {dtype}" if dtype else f"of type {type(value).__name__}"
+        raise UserError(f"argument `{name}` is {kind}; kernels take numbers and arrays of {', '.join(sorted(DTYPES))}")
+    return dtype, (None,) * value.ndim if value.ndim else None
+
+
+def _of_annotation(
+    module: Module, argument: ast.arg, annotation: ast.expr, example: tuple[str, tuple[None, ...] | None] | None
+) -> tuple[str, tuple[ast.expr | None, ...] | None]:
+    read = _read_annotation(module, annotation, example)
+    if read is None:
+        message = f"argument `{argument.arg}` has a type that says too little: `{ast.unparse(annotation)}`"
+        raise module.source.error(annotation, message, ANNOTATE)
+    dtype, dimensions = read
+    if example is not None:
+        ranks = [None if found is None else len(found) for found in (dimensions, example[1])]
+        # Python numbers are passed where NumPy's of that kind are declared, and whole numbers where floats are.
+        is_same = dtype == example[0] or (ranks[0] is None and (dtype, example[0]) == ("float64", "int64"))
+        if not is_same or ranks[0] != ranks[1]:
+            shown = [f"{d}{'' if r is None else f' array of {r} dimensions'}" for d, r in zip((dtype, example[0]), ranks, strict=True)]
+            raise UserError(f"argument `{argument.arg}` is annotated as {shown[0]}, the example given is {shown[1]}")
+    return dtype, dimensions
+
+
+def _read_annotation(
+    module: Module, annotation: ast.expr, example: tuple[str, tuple[None, ...] | None] | None
+) -> tuple[str, tuple[ast.expr | None, ...] | None] | None:
+    """(dtype, dimensions) of an annotation; None when it does not say enough."""
+    match annotation:
+        case ast.Constant(value=str() as text):
+            try:
+                parsed = ast.parse(text.strip(), mode="eval").body
+            except SyntaxError:
+                return None
+            for node in ast.walk(parsed):
+                ast.copy_location(node, annotation)
+            return _read_annotation(module, parsed, example)
+        case ast.Subscript(value=kind, slice=ast.Tuple(elts=[_, ast.Constant(value=str() as dimensions) as place])):
+            name = module.resolve(kind).rpartition(".")[2]
+            if name in _LOOSE and example is not None:
+                return example[0], _dimensions(module, place, dimensions)
+            dtype = name.lower()
+            return (dtype, _dimensions(module, place, dimensions)) if dtype in DTYPES else None
+        case ast.Name(id=name) if name in module.constants:
+            return _read_annotation(module, module.constants[name], example)
+        case ast.Name() | ast.Attribute():
+            full = module.resolve(annotation)
+            if full in CASTS:
+                return CASTS[full], None
+            is_vague_array = full.rpartition(".")[2] in {"ndarray", "Any"} or full == ""
+            return example if is_vague_array else None
+        case _:
+            return example
+
+
+def _dimensions(module: Module, place: ast.Constant, text: str) -> tuple[ast.expr | None, ...]:
+    """The tokens of a jaxtyping shape."""
+    found: list[ast.expr | None] = []
+    for token in text.split():
+        try:
+            parsed = None if token == "_" else ast.parse(token, mode="eval").body
+        except SyntaxError:
+            message = f"dimension `{token}` is not a number, a name or a sum of them"
+            raise module.source.error(place, message, ANNOTATE) from None
+        if isinstance(parsed, ast.Constant) and parsed.value is Ellipsis:
+            message = "the number of dimensions must be fixed"
+            raise module.source.error(place, message, ANNOTATE)
+        for node in ast.walk(parsed) if parsed is not None else ():
+            ast.copy_location(node, place)
+        found.append(parsed)
+    if not found:
+        raise module.source.error(place, "an array without dimensions is not supported", "declare a number: `x: float`")
+    return tuple(found)

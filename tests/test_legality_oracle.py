@@ -1,0 +1,96 @@
+"""Legality against brute force: random schedules of every bundled kernel, judged both ways at tiny sizes.
+
+`pytest tests/test_legality_oracle.py -m long -s` runs 200 schedules a kernel and prints the counts; the ordinary run draws a
+fifth of them.
+"""
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from kernels import catalog
+from optimizer.errors import StepError
+from optimizer.polyhedral.frontend import nest_of_file
+from optimizer.polyhedral.legality import Legal, judge
+from optimizer.polyhedral.model import Model
+from optimizer.polyhedral.nest import Nest
+from optimizer.polyhedral.schedule import Schedule
+from optimizer.polyhedral.steps.sampling import random_schedule
+from optimizer.polyhedral.steps.tile import Tile
+from optimizer.polyhedral.tree import loops
+from tests import oracle
+
+TINY = (4, 3, 5, 3, 4)
+
+
+def tiny_sizes(nest: Nest) -> dict[str, int]:
+    """Sizes at which every statement runs and conflicts are still few."""
+    largest = max(len(statement.iterators) for statement in nest.statements)
+    stencil = any(name in nest.parameters for name in ("tsteps", "tmax"))
+    sizes = {name: TINY[k % len(TINY)] for k, name in enumerate(nest.parameters)}
+    if stencil:
+        sizes |= {name: 2 if name in ("tsteps", "tmax") else 5 if largest < 4 else 4 for name in nest.parameters}
+    return sizes
+
+
+def small_tiles(schedule: Schedule, rng: random.Random) -> Schedule:
+    """The same steps with tile sizes that matter at tiny sizes."""
+    return Schedule(
+        tuple(
+            Tile(tuple((loop, rng.choice((2, 3))) for loop, _ in step.sizes)) if isinstance(step, Tile) else step
+            for step in schedule.steps
+        )
+    )
+
+
+def compare(name: str, count: int) -> tuple[int, int, int]:
+    """Judge `count` random schedules both ways; how many were legal, illegal, and parallel among the legal."""
+    nest = nest_of_file(f"{catalog.load(name).__file__}:{catalog.entry(name).function}")
+    sizes = tiny_sizes(nest)
+    everywhere = Model(nest)
+    text = " and ".join(f"{k} = {v}" for k, v in sizes.items())
+    here = Model(replace(nest, context=f"[{', '.join(sizes)}] -> {{ : {text} }}"))
+    run = oracle.trace(nest, sizes)
+    assert run.iterations, "nothing runs at the tiny sizes"
+    legal = illegal = parallel = drawn = 0
+    seed = 0
+    while drawn < count:
+        rng = random.Random(f"{name}/{seed}")
+        seed += 1
+        schedule = small_tiles(random_schedule(nest, rng, rng.randint(1, 5)), rng)
+        try:
+            tree = schedule.apply(nest)
+        except StepError:
+            continue
+        drawn += 1
+        expected = oracle.is_legal(run, tree)
+        verdict = judge(here, tree)
+        assert verdict.legal is (Legal.YES if expected else Legal.NO), f"{name}: {schedule}: {verdict.witness}"
+        general = judge(everywhere, tree)
+        assert general.legal is not Legal.UNKNOWN, f"{name}: {schedule}: {general.detail}"
+        if general.legal is Legal.YES:
+            assert expected, f"{name}: {schedule} is legal for all sizes, and wrong at {sizes}"
+        for judgement in (verdict, general):
+            if judgement.witness is not None:
+                assert oracle.is_violated(nest, tree, judgement.witness), f"{name}: {schedule}: {judgement.witness}"
+        legal += expected
+        illegal += not expected
+        parallel += expected and any(loop.is_parallel for loop in loops(tree))
+    return legal, illegal, parallel
+
+
+@pytest.mark.parametrize("name", catalog.names())
+def test_verdicts_equal_brute_force(name):
+    legal, illegal, _ = compare(name, 40)
+    assert legal
+    assert illegal or legal == 40
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", catalog.names())
+def test_many_verdicts_equal_brute_force(name, capsys):
+    legal, illegal, parallel = compare(name, 200)
+    with capsys.disabled():
+        print(f"\n{name}: {legal} legal ({parallel} with threads), {illegal} illegal, no disagreement")
+    assert legal >= 20

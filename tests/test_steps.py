@@ -1,0 +1,546 @@
+"""Every step: the tree before and after, the order of the iterations it means, and each refusal."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from math import floor
+from typing import Any
+
+import pytest
+
+from optimizer.errors import StepError
+from optimizer.polyhedral.nest import Nest
+from optimizer.polyhedral.order import timed_leaves
+from optimizer.polyhedral.schedule import parse_schedule
+from optimizer.polyhedral.steps import STEPS
+from optimizer.polyhedral.steps.fuse import Fuse
+from optimizer.polyhedral.steps.split import Split
+from optimizer.polyhedral.steps.tile import Tile
+from optimizer.polyhedral.tree import Leaf, Loop, Node, inconsistencies, show
+from tests.hand_nests import gemm, lu, row_sum
+
+NESTS = {"gemm": gemm(), "lu": lu(), "row_sum": row_sum()}
+
+BEFORE = {
+    "gemm": """\
+for i
+  for j
+    S0: i = i, j = j
+  for k
+    for j_2
+      S1: i = i, k = k, j_2 = j_2""",
+    "lu": """\
+for i
+  for j
+    for k
+      S0: i = i, j = j, k = k
+    S1: i = i, j = j
+  for j_2
+    for k_2
+      S2: i = i, j_2 = j_2, k_2 = k_2""",
+    "row_sum": """\
+for i
+  S0: i = i
+  for j
+    S1: i = i, j = j
+  S2: i = i""",
+}
+
+AFTER = [
+    (
+        "gemm",
+        "interchange(k, j_2)",
+        """\
+for i
+  for j
+    S0: i = i, j = j
+  for j_2
+    for k
+      S1: i = i, k = k, j_2 = j_2""",
+    ),
+    (
+        "gemm",
+        "distribute(i); reorder(j_2, i_2, k)",
+        """\
+for i
+  for j
+    S0: i = i, j = j
+for j_2
+  for i_2
+    for k
+      S1: i_2 = i, k = k, j_2 = j_2""",
+    ),
+    (
+        "gemm",
+        "distribute(i); interchange(i_2, j_2)",
+        """\
+for i
+  for j
+    S0: i = i, j = j
+for j_2
+  for k
+    for i_2
+      S1: i_2 = i, k = k, j_2 = j_2""",
+    ),
+    (
+        "gemm",
+        "distribute(i); tile(j_2=8, i_2=32)",
+        """\
+for i
+  for j
+    S0: i = i, j = j
+for j_2_t
+  for i_2_t
+    for i_2
+      for k
+        for j_2
+          S1: i_2 = i, k = k, j_2 = j_2, j_2_t = floor(j_2/8), i_2_t = floor(i/32)""",
+    ),
+    (
+        "gemm",
+        "distribute(i); tile(i=32); tile(i_t=4); tile(i=8)",
+        """\
+for i_tt
+  for i_t
+    for i_t_2
+      for i
+        for j
+          S0: i = i, j = j, i_t = floor(i/32), i_tt = floor(floor(i/32)/4), i_t_2 = floor(i/8)
+for i_2
+  for k
+    for j_2
+      S1: i_2 = i, k = k, j_2 = j_2""",
+    ),
+    (
+        "row_sum",
+        "tile(i=32)",
+        """\
+for i_t
+  for i
+    S0: i = i, i_t = floor(i/32)
+    for j
+      S1: i = i, j = j, i_t = floor(i/32)
+    S2: i = i, i_t = floor(i/32)""",
+    ),
+    (
+        "row_sum",
+        "skew(j, by=i, factor=-2); skew(j, by=i)",
+        """\
+for i
+  S0: i = i
+  for j
+    S1: i = i, j = j - 2*i + i
+  S2: i = i""",
+    ),
+    (
+        "lu",
+        "fuse(k, S1); shift(S1, k, j - 1)",
+        """\
+for i
+  for j
+    for k
+      S0: i = i, j = j, k = k
+      S1: i = i, j = j, k = j - 1
+  for j_2
+    for k_2
+      S2: i = i, j_2 = j_2, k_2 = k_2""",
+    ),
+    (
+        "row_sum",
+        "tile(i=4); shift(S2, i, n - 2*i_t); shift(S0, i, -3)",
+        """\
+for i_t
+  for i
+    S0: i = i - 3, i_t = floor(i/4)
+    for j
+      S1: i = i, j = j, i_t = floor(i/4)
+    S2: i = i + (n - 2*floor(i/4)), i_t = floor(i/4)""",
+    ),
+    (
+        "row_sum",
+        "skew(j, by=i); reverse(j); reverse(i)",
+        """\
+for i
+  S0: i = -i
+  for j
+    S1: i = -i, j = -(j + i)
+  S2: i = -i""",
+    ),
+    (
+        "lu",
+        "fuse(j, j_2)",
+        """\
+for i
+  for j
+    for k
+      S0: i = i, j = j, k = k
+    S1: i = i, j = j
+    for k_2
+      S2: i = i, j = j_2, k_2 = k_2""",
+    ),
+    (
+        "row_sum",
+        "fuse(S0, j); fuse(j, S2)",
+        """\
+for i
+  for j
+    S0: i = i, j = 0
+    S1: i = i, j = j
+    S2: i = i, j = 0""",
+    ),
+    (
+        "row_sum",
+        "distribute(i)",
+        """\
+for i
+  S0: i = i
+for i_2
+  for j
+    S1: i_2 = i, j = j
+for i_3
+  S2: i_3 = i""",
+    ),
+    (
+        "row_sum",
+        "reorder_statements(S2, S1)",
+        """\
+for i
+  S0: i = i
+  S2: i = i
+  for j
+    S1: i = i, j = j""",
+    ),
+    (
+        "lu",
+        "reorder_statements(j_2, S0)",
+        """\
+for i
+  for j_2
+    for k_2
+      S2: i = i, j_2 = j_2, k_2 = k_2
+  for j
+    for k
+      S0: i = i, j = j, k = k
+    S1: i = i, j = j""",
+    ),
+    (
+        "row_sum",
+        "reorder_statements(S2, j, S0)",
+        """\
+for i
+  S2: i = i
+  for j
+    S1: i = i, j = j
+  S0: i = i""",
+    ),
+    (
+        "gemm",
+        "split(i, at=ni//2)",
+        """\
+for i
+  for j
+    S0: i = i, j = j where i < floor(ni/2)
+  for k
+    for j_2
+      S1: i = i, k = k, j_2 = j_2 where i < floor(ni/2)
+for i_2
+  for j_3
+    S0: i_2 = i, j_3 = j where i >= floor(ni/2)
+  for k_2
+    for j_4
+      S1: i_2 = i, k_2 = k, j_4 = j_2 where i >= floor(ni/2)""",
+    ),
+    # The part below the diagonal has no S2, the part from it on has nothing else: no leaf without iterations stays.
+    (
+        "lu",
+        "fuse(j, j_2); split(j, at=i)",
+        """\
+for i
+  for j
+    for k
+      S0: i = i, j = j, k = k where j < i
+    S1: i = i, j = j where j < i
+  for j_3
+    for k_3
+      S2: i = i, j_3 = j_2, k_3 = k_2 where j_2 >= i""",
+    ),
+    (
+        "row_sum",
+        "parallel(i)",
+        """\
+for i parallel
+  S0: i = i
+  for j
+    S1: i = i, j = j
+  S2: i = i""",
+    ),
+    (
+        "gemm",
+        "wavefront(k, j_2)",
+        """\
+for i
+  for j
+    S0: i = i, j = j
+  for k
+    for j_2 parallel
+      S1: i = i, k = k + j_2, j_2 = j_2""",
+    ),
+    (
+        "row_sum",
+        "unroll(j, 4)",
+        """\
+for i
+  S0: i = i
+  for j unroll 4
+    S1: i = i, j = j
+  S2: i = i""",
+    ),
+    (
+        "gemm",
+        "unroll(j); unroll_and_jam(k, 4)",
+        """\
+for i
+  for j unroll 0
+    S0: i = i, j = j
+  for k_t
+    for j_2
+      for k unroll 4
+        S1: i = i, k = k, j_2 = j_2, k_t = floor(k/4)""",
+    ),
+]
+
+
+@pytest.mark.parametrize("name", NESTS)
+def test_the_trees_before_any_step(name: str) -> None:
+    assert show(NESTS[name].tree) == BEFORE[name]
+
+
+@pytest.mark.parametrize(("name", "text", "after"), AFTER, ids=[text for _, text, _ in AFTER])
+def test_tree_after(name: str, text: str, after: str) -> None:
+    tree = parse_schedule(text).apply(NESTS[name])
+    assert show(tree) == after
+    assert inconsistencies(tree) == ()
+    assert show(NESTS[name].tree) == BEFORE[name], "a step must not change the tree it is given"
+
+
+def test_every_step_has_a_golden_tree() -> None:
+    shown = {call.split("(")[0].strip() for _, text, _ in AFTER for call in text.split(";")}
+    assert shown == set(STEPS) - {"autoschedule"}
+
+
+# What a step means for the order, checked by running through all iterations of small sizes.
+
+
+def iterations(nest: Nest, tree: Node, sizes: dict[str, int]) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Every iteration of every statement in the order of the tree, from the texts alone."""
+    timed: list[tuple[tuple[int, ...], str, tuple[int, ...]]] = []
+    for entry in timed_leaves(tree):
+        statement = nest.statement(entry.leaf.statement)
+        condition = statement.domain.rpartition(":")[2].rstrip(" }")
+        span = range(max(sizes.values()) + 1)
+        for point in itertools.product(span, repeat=len(statement.iterators)):
+            names: dict[str, Any] = {**sizes, **dict(zip(statement.iterators, point, strict=True)), "floor": floor}
+            if eval(condition, names) and all(eval(where, names) for where in entry.leaf.where):
+                timed.append((tuple(eval(text, names) for text in entry.time), statement.name, point))
+    for _, name, point in sorted(timed):
+        yield name, point
+
+
+SIZES = {"ni": 5, "nj": 4, "nk": 6, "n": 6, "m": 5}
+
+
+def order(name: str, text: str) -> list[tuple[str, tuple[int, ...]]]:
+    nest = NESTS[name]
+    return list(iterations(nest, parse_schedule(text).apply(nest), SIZES))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("row_sum", "skew(j, by=i, factor=2)"),
+        ("lu", "skew(k, by=j); skew(j, by=i, factor=-1)"),
+        ("lu", "tile(i=2)"),
+        ("lu", "tile(k_2=4); tile(k_2_t=2)"),
+        ("lu", "split(i, at=3)"),
+        ("lu", "split(j, at=i//2); split(i, at=n - 2)"),
+        ("gemm", "shift(S1, k, 3); shift(S1, i, 0 - 0 + 1); shift(S0, i, 1)"),
+        ("gemm", "parallel(i); unroll(j, 4)"),
+        ("lu", "reverse(k); reverse(k)"),
+        ("row_sum", "distribute(i); fuse(i, i_2); fuse(i, i_3)"),
+    ],
+)
+def test_steps_that_keep_the_order(name: str, text: str) -> None:
+    assert order(name, text) == order(name, "")
+
+
+def s1_of_gemm(text: str) -> list[tuple[int, ...]]:
+    """The iterations (i, k, j) of gemm's update."""
+    return [point for statement, point in order("gemm", text) if statement == "S1"]
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("interchange(k, j_2)", lambda i, k, j: (i, j, k)),
+        ("distribute(i); reorder(j_2, i_2, k)", lambda i, k, j: (j, i, k)),
+        ("distribute(i); tile(i_2=2, j_2=3)", lambda i, k, j: (i // 2, j // 3, i, k, j)),
+        ("reverse(k)", lambda i, k, j: (i, -k, j)),
+        ("wavefront(k, j_2)", lambda i, k, j: (i, k + j, j)),
+        ("unroll_and_jam(k, 2)", lambda i, k, j: (i, k // 2, j, k)),
+        ("skew(j_2, by=k); interchange(k, j_2)", lambda i, k, j: (i, j + k, k)),
+        ("split(k, at=i)", lambda i, k, j: (i, k >= i, k, j)),
+    ],
+)
+def test_order_of_the_iterations(text: str, key: Any) -> None:
+    assert s1_of_gemm(text) == sorted(s1_of_gemm(""), key=lambda point: key(*point))
+
+
+def test_a_statement_is_sunk_and_shifted_to_the_iteration_asked_for() -> None:
+    row = [step for step in order("lu", "fuse(k, S1); shift(S1, k, j)") if step[1][:2] == (5, 3)]
+    assert row == [("S0", (5, 3, 0)), ("S0", (5, 3, 1)), ("S0", (5, 3, 2)), ("S1", (5, 3))]
+
+
+def test_the_text_of_the_blocked_right_looking_lu_gives_its_loops() -> None:
+    text = (
+        "fuse(k, S1); shift(S1, k, j); fuse(j, j_2); fuse(k, k_2); reorder(k, i, j); tile(k=32); reorder(i, j, k); "
+        "split(i, at=32*k_t + 32); reorder(k, i, j); split(j_3, at=32*k_t + 32); parallel(i_2)"
+    )
+    tree = parse_schedule(text).apply(NESTS["lu"])
+    outline = [line for line in show(tree).splitlines() if "for" in line]
+    assert outline == [
+        "for k_t",
+        "  for k",
+        "    for i",
+        "      for j",
+        "  for i_2 parallel",
+        "    for j_3",
+        "      for k_3",
+        "    for j_4",
+        "      for k_4",
+    ]
+    assert [line.split(":")[0].strip() for line in show(tree).splitlines() if "for" not in line] == [
+        *("S0", "S1", "S2"),
+        *("S0", "S1"),
+        *("S0", "S2"),
+    ]
+
+
+# Refusals: why, and what would work.
+
+REFUSALS = [
+    ("lu", "tile(q=32)", "there is no loop q; the loops are i, j, k, j_2, k_2", ()),
+    ("lu", "parallel(j2)", "there is no loop j2; the loops are i, j, k, j_2, k_2", ("j_2", "j")),
+    ("lu", "interchange(j, k)", "k is not perfectly nested in j: j has several parts", ("distribute(j)",)),
+    ("lu", "reorder(k_2, j_2, i)", "k_2 is not perfectly nested in i: i has several parts", ("distribute(i)",)),
+    ("lu", "tile(i=8, j=8)", "j is not perfectly nested in i: i has several parts", ("distribute(i)",)),
+    ("lu", "interchange(k, k_2)", "k_2 and k are not nested in one another: k_2 is in i j_2", ()),
+    ("gemm", "distribute(i); interchange(i, i_2)", "i_2 and i are not nested in one another: i_2 is an outermost", ()),
+    ("lu", "interchange(i, i)", "interchange takes two different loops, not i twice", ()),
+    ("lu", "reorder(i)", "reorder takes two or more different loops, not (i)", ()),
+    ("gemm", "reorder(k, j_2)", "k, j_2 are in this order already", ()),
+    ("lu", "tile()", "tile needs a loop and a size, such as tile(i=32)", ()),
+    ("lu", "tile(i=0)", "the tile size of i must be from 2 to 1000000, not 0", ("tile(i=32)",)),
+    ("lu", "tile(i=1)", "the tile size of i must be from 2 to 1000000, not 1", ("tile(i=32)",)),
+    ("lu", "tile(i=-4)", "the tile size of i must be from 2 to 1000000, not -4", ("tile(i=32)",)),
+    ("lu", "tile(i=2000000)", "the tile size of i must be from 2 to 1000000, not 2000000", ("tile(i=32)",)),
+    ("lu", "skew(k, by=k_2)", "k_2 is not a loop around k", ("skew(k, by=i)", "skew(k, by=j)")),
+    ("lu", "skew(j, by=i, factor=0)", "the factor of a skew must be from 1 to 1000, or negative, not 0", ()),
+    ("lu", "shift(S1, k, 1)", "S1 is not in loop k, which has S0", ("shift(S1, i, 1)", "shift(S1, j, 1)")),
+    ("lu", "shift(S1, j, 0)", "shifting by 0 changes nothing", ()),
+    ("lu", "shift(S0, j, j)", "j in the amount is neither a size nor another loop around S0; those are i, k, n", ()),
+    ("lu", "shift(S0, j, k_2)", "k_2 in the amount is neither", ()),
+    ("lu", "fuse(j, j)", "fuse takes two different parts, not j twice", ()),
+    ("lu", "fuse(S1, S9)", "there is no loop or statement S9; there are i, j, k, j_2, k_2, S0, S1, S2", ()),
+    ("lu", "fuse(j_2, j)", "j is before j_2", ("fuse(j, j_2)",)),
+    ("lu", "fuse(k, k_2)", "k and k_2 are not neighbours in one loop", ("fuse(k, S1)",)),
+    (
+        "row_sum",
+        "distribute(i); fuse(i, i_3)",
+        "not neighbours, between them is i_2",
+        ("reorder_statements(i, i_3, i_2)",),
+    ),
+    (
+        "row_sum",
+        "reorder_statements(S2, j); fuse(S0, S2)",
+        "S0 and S2 are statements: one of the two must be a loop",
+        (),
+    ),
+    ("gemm", "distribute(i); parallel(i); fuse(i, i_2)", "i and i_2 differ in their marks: fuse them before", ()),
+    ("lu", "distribute(k)", "the body of k is one part", ("distribute(i)", "distribute(j)")),
+    ("lu", "reorder_statements(S0)", "reorder_statements takes two or more different parts, not (S0)", ()),
+    ("lu", "reorder_statements(S0, S9)", "there is no loop or statement S9", ()),
+    ("lu", "reorder_statements(S0, S1)", "S0, S1 are in this order already", ()),
+    (
+        "lu",
+        "reorder_statements(k, k_2)",
+        "k, k_2 are not parts of one sequence",
+        ("reorder_statements(j_2, j)", "reorder_statements(S1, k)"),
+    ),
+    ("lu", "split(j, at=k)", "k in the bound is neither a size nor a loop around j; those are i, n", ()),
+    ("lu", "split(j, at=n)", "no iteration has j >= n: there is nothing to split", ()),
+    ("lu", "split(j, at=-1)", "no iteration has j < -1: there is nothing to split", ()),
+    ("lu", "parallel(i); parallel(i)", "i is parallel already", ()),
+    ("lu", "parallel(i); parallel(k_2)", "i around k_2 is parallel already: only one of them can be", ()),
+    ("lu", "parallel(k_2); parallel(j_2)", "k_2 inside j_2 is parallel already: only one of them can be", ()),
+    ("lu", "unroll(k, 4); parallel(k)", "k is unrolled, so it cannot be parallel", ()),
+    ("lu", "wavefront(j_2, j_2)", "wavefront takes two different loops, not j_2 twice", ()),
+    ("lu", "wavefront(k_2, j_2)", "k_2 is inside j_2", ("wavefront(j_2, k_2)",)),
+    ("lu", "wavefront(j, k)", "k is not perfectly nested in j", ("distribute(j)",)),
+    ("lu", "parallel(i); wavefront(j_2, k_2)", "i around k_2 is parallel already", ()),
+    ("lu", "unroll(j_2, 4)", "j_2 is not innermost, k_2 is inside it", ("unroll(k_2, 4)",)),
+    ("lu", "unroll(k, 1)", "the factor of unroll must be from 2 to 16, not 1", ()),
+    ("lu", "unroll(k, 4); unroll(k, 4)", "k is unrolled like that already", ()),
+    ("lu", "parallel(k); unroll(k, 4)", "k is parallel, so it cannot be unrolled", ()),
+    ("lu", "unroll_and_jam(k, 4)", "k is innermost already", ("unroll(k, 4)",)),
+    ("lu", "unroll_and_jam(j, 4)", "j has several parts", ("distribute(j)",)),
+    ("lu", "distribute(i); unroll_and_jam(i, 4)", "j inside i has several parts", ("distribute(j)",)),
+    ("lu", "unroll_and_jam(j_2, 32)", "the factor of unroll_and_jam must be from 2 to 16, not 32", ()),
+    ("lu", "parallel(j_2); unroll_and_jam(j_2, 2)", "j_2 is parallel: unroll and jam it before marking", ()),
+    ("gemm", "unroll_and_jam(k, 2); interchange(k, j_2); unroll_and_jam(k, 2)", "k is unrolled already", ()),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "message", "near"), REFUSALS, ids=[text for _, text, _, _ in REFUSALS])
+def test_refusal(name: str, text: str, message: str, near: tuple[str, ...]) -> None:
+    with pytest.raises(StepError) as caught:
+        parse_schedule(text).apply(NESTS[name])
+    assert message in caught.value.message
+    assert caught.value.near == near
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "near"),
+    [(name, text, near) for name, text, _, all_near in REFUSALS for near in all_near if "(" in near],
+)
+def test_what_a_refusal_proposes_works(name: str, text: str, near: str) -> None:
+    before = text.rpartition(";")[0]
+    assert parse_schedule(f"{before}; {near}").apply(NESTS[name])
+
+
+def test_a_statement_in_several_parts_is_reordered_in_each_copy() -> None:
+    tree = parse_schedule("fuse(k, S1); split(k, at=2); reorder_statements(S1, S0)").apply(NESTS["lu"])
+    statements = [line.split(":")[0].strip() for line in show(tree).splitlines() if "for" not in line]
+    assert statements == ["S1", "S0", "S0", "S2"]
+
+
+def test_new_names_avoid_everything_the_kernel_has() -> None:
+    nest = gemm()
+    tree = Loop("C", Loop("ni_2", Leaf("S0", {"C": "i", "ni_2": "j"})))
+    assert show(Tile((("C", 4),)).apply(nest, tree)).startswith("for C_t\n")
+    split = Split("ni_2", "2").apply(nest, tree)
+    assert [line.strip() for line in show(split).splitlines() if "for" in line] == ["for C", "for ni_2", "for ni_3"]
+
+
+def test_steps_are_values() -> None:
+    assert Fuse("i", "i_2") == Fuse("i", "i_2")
+    assert len({Tile((("i", 32),)), Tile((("i", 32),))}) == 1
+
+
+def test_inconsistencies_are_found() -> None:
+    tree = Loop("i", Loop("i", Leaf("S0", {"i": "i", "j": "j"}), is_parallel=True), is_parallel=True)
+    assert inconsistencies(tree) == (
+        "two loops are called i",
+        "i is parallel inside a parallel loop",
+        "S0 is in loops ['i'] and has values of ['i', 'j']",
+    )

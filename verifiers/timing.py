@@ -1,0 +1,185 @@
+"""Timing: how many times faster than the original a candidate is, with an interval."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import ClassVar
+
+from optimizer.candidate import Candidate
+from optimizer.errors import CandidateError
+from optimizer.measure.bench import Bench, Record
+from optimizer.measure.commands import TimeCommand, TimeReport
+from optimizer.measure.failure import WorkerFailure
+from optimizer.measure.problem import TIMING, MeasuredProblem
+from optimizer.measure.statistics import Ratio, paired_ratio, unpaired_ratio
+from optimizer.measure.workload import Workload
+from optimizer.verdict import Measurement, Reason, Status, Verdict
+from verifiers.equivalence import unusable
+
+ORIGINAL = None
+"""What stands for the original among the contestants."""
+SLOW_ORIGINAL_SECONDS = 1.0
+"""An original that takes longer is timed once; candidates are then paired with the best so far."""
+ROUNDS = (5, 30)
+CLEARLY_WORSE = 0.8
+"""A candidate that is surely below this part of the best so far needs no precise number."""
+DISTURBED_PROCESSORS = 0.2
+"""A window in which so much else was going on is marked."""
+FRESH_SEED = 1_000_003
+"""Finalists are compared on inputs that no candidate was selected on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Times candidates and the original in turns, in a process of its own, one run at a time on this machine."""
+
+    bench: Bench
+    name: ClassVar[str] = "timing"
+
+    def verify(self, problem: MeasuredProblem, candidate: Candidate) -> Verdict:
+        start = time.perf_counter()
+        workload = problem.workload(TIMING)
+        record = self._record(workload)
+        try:
+            code = self.bench.code_file(problem.code(candidate))
+            measurement = self._measure(workload, record, code)
+        except CandidateError as error:
+            return unusable(error, self.name)
+        except WorkerFailure as failure:
+            return self._rejection(failure, record, time.perf_counter() - start)
+        self.bench.measurements[candidate.digest] = measurement
+        return Verdict(Status.OK, self.name, measurement=measurement, seconds=time.perf_counter() - start)
+
+    def baseline_seconds(self, problem: MeasuredProblem) -> float:
+        """The original's time at the size asked for, measured once."""
+        return median(self._record(problem.workload(TIMING)).original_samples)
+
+    def compare(self, problem: MeasuredProblem, candidates: Sequence[Candidate]) -> Sequence[Measurement | Verdict]:
+        """Measure the candidates and the original in turns in one window, on inputs that nobody has seen."""
+        return self.compare_at(problem.workload(TIMING), problem, candidates)
+
+    def compare_at(
+        self, workload: Workload, problem: MeasuredProblem, candidates: Sequence[Candidate]
+    ) -> Sequence[Measurement | Verdict]:
+        """The same for inputs of another size."""
+        record = self._record(workload)
+        outcomes: dict[int, Measurement | Verdict] = {}
+        codes: dict[int, str] = {}
+        for number, candidate in enumerate(candidates):
+            try:
+                codes[number] = self.bench.code_file(problem.code(candidate))
+            except CandidateError as error:
+                outcomes[number] = unusable(error, self.name)
+        while codes:
+            try:
+                report = self._time(
+                    workload,
+                    (ORIGINAL, *codes.values()),
+                    seed=self.bench.seed + FRESH_SEED,
+                    cutoff=self.bench.limits.cutoff(median(record.original_samples)),
+                )
+            except WorkerFailure as failure:
+                # Contestant 0 is the original; without the one that failed, the others get a window of their own.
+                failed = list(codes)[failure.contestant - 1]
+                del codes[failed]
+                outcomes[failed] = self._rejection(failure, record, failure.seconds)
+                continue
+            original, *others = zip(*report.seconds, strict=True)
+            for number, samples in zip(codes, others, strict=True):
+                ratio = paired_ratio(original, samples, self.bench.seed)
+                outcomes[number] = self._measurement(workload, report, ratio, samples, original)
+            break
+        return [outcomes[number] for number in range(len(candidates))]
+
+    def _record(self, workload: Workload) -> Record:
+        record = self.bench.records.get(workload.key)
+        if record is None:
+            report = self._time(workload, (ORIGINAL,), seed=self.bench.seed, cutoff=0.0)
+            samples = tuple(seconds for (seconds,) in report.seconds)
+            record = self.bench.records[workload.key] = Record(samples, median(samples))
+        return record
+
+    def _measure(self, workload: Workload, record: Record, code: str) -> Measurement:
+        is_slow = median(record.original_samples) > SLOW_ORIGINAL_SECONDS
+        best = record.best_ratio if is_slow else None
+        below = CLEARLY_WORSE * (record.best_ratio.value if record.best_ratio and not best else 1.0)
+        rivals: tuple[str | None, ...] = () if is_slow else (ORIGINAL,)
+        if best is not None:
+            rivals = (record.best_code,)
+        report = self._time(
+            workload,
+            (*rivals, code),
+            seed=self.bench.seed,
+            cutoff=self.bench.limits.cutoff(record.best_seconds),
+            clearly_below=below,
+        )
+        *rival, samples = zip(*report.seconds, strict=True)
+        if best is not None:
+            ratio = best * paired_ratio(rival[0], samples, self.bench.seed + len(self.bench.measurements))
+        elif rival:
+            ratio = paired_ratio(rival[0], samples, self.bench.seed)
+        else:
+            ratio = unpaired_ratio(record.original_samples, samples, self.bench.seed)
+        original = record.original_samples if is_slow else rival[0]
+        if median(samples) < record.best_seconds:
+            record.best_seconds, record.best_code, record.best_ratio = median(samples), code, ratio
+        return self._measurement(workload, report, ratio, samples, original)
+
+    def _time(
+        self,
+        workload: Workload,
+        codes: tuple[str | None, ...],
+        *,
+        seed: int,
+        cutoff: float,
+        clearly_below: float | None = None,
+    ) -> TimeReport:
+        return self.bench.time(
+            TimeCommand(
+                workload=workload,
+                seed=seed,
+                codes=codes,
+                threads=self.bench.threads,
+                cutoff=cutoff,
+                seconds=self.bench.limits.rounds * max(1, len(codes) - 1),
+                rounds=ROUNDS,
+                clearly_below=clearly_below,
+                build_seconds=self.bench.limits.build,
+            )
+        )
+
+    def _measurement(
+        self,
+        workload: Workload,
+        report: TimeReport,
+        ratio: Ratio,
+        samples: Sequence[float],
+        original: Sequence[float],
+    ) -> Measurement:
+        details = {
+            "seconds": median(samples),
+            "baseline_seconds": median(original),
+            "threads": self.bench.threads,
+            "size": dict(workload.sizes),
+            "load": os.getloadavg()[0],
+            "other_load": round(report.other_load, 3),
+            "disturbed": report.other_load > DISTURBED_PROCESSORS,
+            "spread": (max(samples) - min(samples)) / median(samples),
+            "input_bytes": report.input_bytes,
+        }
+        return Measurement(ratio.value, ratio.interval, len(samples), "x", details)
+
+    def _rejection(self, failure: WorkerFailure, record: Record, seconds: float) -> Verdict:
+        if failure.reason is not Reason.TOO_SLOW:
+            return failure.verdict(self.name, seconds)
+        baseline = median(record.original_samples)
+        detail = (
+            f"{failure.detail}, where the original takes {baseline:.3g} s and the best so far "
+            f"{record.best_seconds:.3g} s: at most {baseline / failure.seconds:.3g}x"
+        )
+        witness = {"seconds_at_least": failure.seconds, "baseline_seconds": baseline}
+        return Verdict(Status.REJECTED, self.name, Reason.TOO_SLOW, detail=detail, witness=witness, seconds=seconds)
