@@ -12,16 +12,16 @@ from typing import Any
 import numpy as np
 
 from optimizer.budget import Limits
+from optimizer.defaults import steps_for
 from optimizer.errors import UserError
 from optimizer.events import Observer
 from optimizer.kernel_problem import KernelProblem
+from optimizer.kernel_run import kernel_specification
 from optimizer.measure.statistics import best_of, geometric_mean, is_tie
 from optimizer.plan import Plan, StopReason
 from optimizer.registry import make_policy
 from optimizer.run import SPECIFICATION_NAME, Run, RunSpecification, read_specification, resume, start
 
-STEPS_PER_EVALUATION = 20
-"""A chain may spend so many steps an evaluation on duplicates, which cost no evaluation."""
 DRAWS = 2000
 
 Interval = tuple[float, float]
@@ -53,13 +53,8 @@ class Experiment:
     def specification(self, policy: str, problem: KernelProblem, repeat: int) -> RunSpecification:
         """One run; repeats differ in their seed alone, which all policies share."""
         seed = self.seed + repeat
-        return RunSpecification(
-            problem=problem.specification(),
-            policy=policy,
-            verifier_options={"seed": seed},
-            plan=Plan(steps=STEPS_PER_EVALUATION * self.evaluations, seed=seed),
-            limits=Limits(evaluations=self.evaluations),
-        )
+        limits = Limits(evaluations=self.evaluations)
+        return kernel_specification(problem, policy, Plan(steps=steps_for(None, limits), seed=seed), limits)
 
 
 @dataclass(frozen=True, slots=True)

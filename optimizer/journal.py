@@ -169,7 +169,7 @@ def trial_from_json(data: Mapping[str, Any]) -> Trial:
         chain=data["chain"],
         step=data["step"],
         candidate=Candidate(data["text"], data["digest"]),
-        verdicts=tuple(_verdict_from_json(verdict) for verdict in data["verdicts"]),
+        verdicts=tuple(verdict_from_json(verdict) for verdict in data["verdicts"]),
         feedback=data["feedback"],
         rationale=data["rationale"],
         cost=Cost(**data["cost"]),
@@ -177,7 +177,8 @@ def trial_from_json(data: Mapping[str, Any]) -> Trial:
     )
 
 
-def _verdict_from_json(data: Mapping[str, Any]) -> Verdict:
+def verdict_from_json(data: Mapping[str, Any]) -> Verdict:
+    """The inverse of `dataclasses.asdict`. Raises `KeyError`, `TypeError` or `ValueError` for what is no verdict."""
     values = dict(data)
     values["status"] = Status(data["status"])
     values["reason"] = None if data["reason"] is None else Reason(data["reason"])
@@ -198,7 +199,7 @@ def _finalist_to_json(finalist: Finalist) -> dict[str, Any]:
 
 def _finalist_from_json(data: Mapping[str, Any]) -> Finalist:
     answer = data["answer"]
-    return Finalist(data["trial"], _verdict_from_json(answer) if "status" in answer else _measurement_from_json(answer))
+    return Finalist(data["trial"], verdict_from_json(answer) if "status" in answer else _measurement_from_json(answer))
 
 
 def _amounts_of(cost: Cost) -> Amounts:

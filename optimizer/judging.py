@@ -53,7 +53,9 @@ def feedback_of(verdicts: Sequence[Verdict]) -> str:
 
 
 def _shown(found: Measurement) -> str:
-    return f": {found.score:.4g} {found.unit} (95% {found.interval[0]:.4g} to {found.interval[1]:.4g})"
+    low, high = found.interval
+    spread = "" if low == high else f" (95% {low:.4g} to {high:.4g})"
+    return f": {found.score:.4g} {found.unit}{spread}"
 
 
 def _ask(verifier: Verifier, problem: Any, candidate: Candidate) -> Verdict:

@@ -223,7 +223,7 @@ class KernelProblem:
         wanted.append({name: primes[k % len(primes)] for k, name in enumerate(names)})
         wanted.append({name: primes[-1 - k % len(primes)] for k, name in enumerate(names)})
         for tile in sorted(_numbers(self.schedule(candidate))):
-            wanted += [{name: tile + offset for name in names} for offset in (-1, 0, 1)]
+            wanted += [dict.fromkeys(names, tile + offset) for offset in (-1, 0, 1)]
         return [sizes for sizes in wanted if self._is_checkable(sizes)]
 
     def _is_checkable(self, sizes: Mapping[str, int]) -> bool:

@@ -1,5 +1,6 @@
 """The verdict on finished schedules: every kind of violation, with the right array, loop, witness and repair."""
 
+from dataclasses import replace
 from functools import lru_cache
 
 import pytest
@@ -10,7 +11,7 @@ from optimizer.polyhedral.legality import Kind, Legal, judge, parallel_loops
 from optimizer.polyhedral.model import Model
 from optimizer.polyhedral.repair import repair
 from optimizer.polyhedral.schedule import parse_schedule
-from optimizer.polyhedral.tree import Leaf, Loop, map_leaves, replace
+from optimizer.polyhedral.tree import Sequence, map_leaves
 from tests.oracle import is_violated
 
 SHIFTED = """
@@ -77,12 +78,11 @@ ILLEGAL = [
     ("gramschmidt", "parallel(k)", "A", "k", {Kind.RAW}),
     ("matmul", "parallel(k)", "C", "k", {Kind.RAW}),
     ("gemm", "parallel(k)", "C", "k", {Kind.RAW}),
-    ("lcs", "parallel(i)", "table", "i", {Kind.RAW}),
+    ("lcs", "parallel(i_2)", "table", "i_2", {Kind.RAW}),
     # a mark that was legal when it was set
     ("shifted", "parallel(j); interchange(i, j)", "A", "j", {Kind.RAW}),
     ("shifted", "parallel(j); tile(i=8, j=8); interchange(j_t, i_t); reorder(j, i)", "A", "j", {Kind.RAW}),
-    ("jacobi-1d", "parallel(i); fuse(i, i_2)", "B", "i", {Kind.RAW}),
-    ("jacobi-2d", "parallel(i); interchange(t, i)", "A B", None, set(Kind)),
+    ("jacobi-1d", "parallel(i); parallel(i_2); fuse(i, i_2)", "B", "i", {Kind.RAW}),
     # order
     ("ahead", "fuse(i, i_2)", "A", "i", {Kind.RAW}),
     ("pull", "reverse(i)", "A", "i", {Kind.WAR}),
@@ -103,9 +103,6 @@ ILLEGAL = [
 @pytest.mark.parametrize(("kernel", "schedule", "arrays", "loop", "kinds"), ILLEGAL, ids=lambda v: str(v)[:40])
 def test_illegal_schedules_are_rejected_with_the_violated_dependence(kernel, schedule, arrays, loop, kinds):
     model = model_named(kernel)
-    if "interchange(t, i)" in schedule and kernel == "jacobi-2d":
-        pytest.raises(Exception, parse_schedule(schedule).apply, model.nest)
-        return
     tree = parse_schedule(schedule).apply(model.nest)
     judgement = judge(model, tree)
     assert judgement.legal is Legal.NO
@@ -122,10 +119,7 @@ def test_repairs_are_legal_and_offered_for_most():
     for kernel, schedule, *_ in ILLEGAL:
         model = model_named(kernel)
         parsed = parse_schedule(schedule)
-        try:
-            judgement = judge(model, parsed.apply(model.nest))
-        except Exception:
-            continue
+        judgement = judge(model, parsed.apply(model.nest))
         found = repair(model, parsed, judgement)
         if found is not None:
             assert judge(model, found.apply(model.nest)).legal is Legal.YES
@@ -153,8 +147,8 @@ LEGAL = [
     (
         "lu",
         "fuse(j, j_2); reorder_statements(k_2, S1); fuse(k, k_2); fuse(k, S1); shift(S1, k, j); tile(k=32);"
-        "reorder(k_t, i, j); split(i, at=32*k_t + 32); reorder(k, i, j); tile(i_2=8);"
-        "reorder(i_2_t, i_2, j_2); split(j_2, at=32*k_t + 32)",
+        "reorder(k_t, i, j); split(i, at=32*k_t + 32); reorder(k, i, j); tile(i_2=8); split(j_3, at=32*k_t + 32);"
+        "tile(j_4=24); parallel(i_2_t)",
     ),
 ]
 
@@ -188,26 +182,9 @@ def test_a_tree_that_loses_or_repeats_iterations_is_illegal():
     judgement = judge(model, lost)
     assert judgement.legal is Legal.NO
     assert "would not run" in judgement.detail
-    tree = model.nest.tree
-    assert isinstance(tree, Loop)
-    leaf = next(iter(map(lambda t: t, [x for x in _leaves(tree)])))
-    twice = replace(tree, body=type_sequence(tree.body, leaf))
-    judgement = judge(model, twice)
-    assert judgement.legal is Legal.NO
-    assert "would run twice" in judgement.detail
-
-
-def _leaves(tree):
-    from optimizer.polyhedral.tree import leaves
-
-    return leaves(tree)
-
-
-def type_sequence(body, leaf):
-    from optimizer.polyhedral.tree import Sequence
-
-    assert isinstance(leaf, Leaf)
-    return Sequence((body, replace(leaf, values={"i": leaf.values["i"]})))
+    twice = judge(model, Sequence((model.nest.tree, model.nest.tree)))
+    assert twice.legal is Legal.NO
+    assert "would run twice" in twice.detail
 
 
 def test_parallel_loops_of_lu_are_the_columns_of_the_upper_half():

@@ -106,7 +106,7 @@ def test_chains_take_turns_and_see_only_their_own_trials(tmp_path: Path) -> None
         )
     assert [trial.chain for trial in result.trials[1:]] == [0, 1, 0, 1]
     assert [trial.candidate.text for trial in policies[1].seen[-1]] == ["1", "4"]
-    assert policies[0].seen[1][1].feedback.startswith("accepted: 2 x (95% 2 to 2); measured")
+    assert policies[0].seen[1][1].feedback.startswith("accepted: 2 x; measured")
 
 
 def test_a_bad_text_is_a_rejection_that_costs_an_evaluation(tmp_path: Path) -> None:
@@ -270,9 +270,7 @@ def test_an_interrupted_run_goes_on_as_if_nothing_had_happened(tmp_path: Path) -
         assert result.stop_reason is StopReason.INTERRUPTED
         second = NumberVerifier()
         result = run(folder, *texts, verifier=second)
-        assert first.asked[:-1] + second.asked == ["2", "3", "5", "4", "0.5"] or sorted(
-            first.asked[:-1] + second.asked
-        ) == ["0.5", "2", "3", "4", "5"]
+        assert sorted(first.asked[:-1] + second.asked) == ["0.5", "2", "3", "4", "5"]
         assert [(t.number, t.chain, t.step, t.candidate, t.outcome, t.feedback) for t in result.trials] == [
             (t.number, t.chain, t.step, t.candidate, t.outcome, t.feedback) for t in whole.trials
         ]

@@ -99,10 +99,12 @@ def test_hillclimb_steps_back_when_the_best_has_no_new_neighbour() -> None:
     assert text in ("0.5", "0.75", "1.25")
 
 
-def test_mutate_edits_the_best_and_any_of_its_equals() -> None:
+def test_mutate_edits_the_best_and_its_equals_most_often() -> None:
     history = [BASELINE, accepted(1, "50", 7.0), accepted(2, "80", 7.0), accepted(3, "20", 6.0)]
-    near = {round(float(propose(Mutate(seed=seed), history) or 0), -1) for seed in range(20)}
-    assert near == {50, 80}
+    near = [round(float(propose(Mutate(seed=seed), history) or 0), -1) for seed in range(80)]
+    assert set(near) == {50, 80, 20, 0}
+    assert near.count(50) + near.count(80) > 40
+    assert 4 < near.count(0) < 40
 
 
 def test_mutate_starts_from_a_baseline_that_has_no_score() -> None:
@@ -134,6 +136,6 @@ def test_replay_gives_its_list_and_then_gives_up() -> None:
 
 def test_replay_refuses_a_single_text_and_a_chain_that_is_not_there() -> None:
     with pytest.raises(UserError, match="list of texts"):
-        Replay(chains="abc")  # type: ignore[arg-type]
+        Replay(chains="abc")
     with pytest.raises(UserError, match="chain 2"):
         Replay(chain=2, chains=[["a"], ["b"]])

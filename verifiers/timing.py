@@ -22,8 +22,6 @@ from verifiers.equivalence import unusable
 
 ORIGINAL = None
 """What stands for the original among the contestants."""
-SLOW_ORIGINAL_SECONDS = 1.0
-"""An original that takes longer is timed once; candidates are then paired with the best so far."""
 ROUNDS = (5, 30)
 CLEARLY_WORSE = 0.8
 """A candidate that is surely below this part of the best so far needs no precise number."""
@@ -104,7 +102,7 @@ class Timing:
         return record
 
     def _measure(self, workload: Workload, record: Record, code: str) -> Measurement:
-        is_slow = median(record.original_samples) > SLOW_ORIGINAL_SECONDS
+        is_slow = median(record.original_samples) > self.bench.limits.slow
         best = record.best_ratio if is_slow else None
         below = CLEARLY_WORSE * (record.best_ratio.value if record.best_ratio and not best else 1.0)
         rivals: tuple[str | None, ...] = () if is_slow else (ORIGINAL,)
@@ -147,6 +145,7 @@ class Timing:
                 cutoff=cutoff,
                 seconds=self.bench.limits.rounds * max(1, len(codes) - 1),
                 rounds=ROUNDS,
+                slow_seconds=self.bench.limits.slow,
                 clearly_below=clearly_below,
                 build_seconds=self.bench.limits.build,
             )

@@ -10,8 +10,8 @@ import click
 from optimizer.cli import options
 from optimizer.cli.destination import check_writable
 from optimizer.cli.output import print_json, table
-from optimizer.cli.progress import score_text
 from optimizer.errors import UserError
+from optimizer.wording import score_text
 
 if TYPE_CHECKING:
     from optimizer.run import Rescore

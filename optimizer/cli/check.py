@@ -12,8 +12,9 @@ import click
 
 from optimizer.cli import INFRASTRUCTURE_FAILED, REJECTED, options
 from optimizer.cli.kernel import load_problem
-from optimizer.cli.output import print_json, say, seconds_text, speedup_text
+from optimizer.cli.output import print_json, say
 from optimizer.verdict import Measurement, Status, Verdict
+from optimizer.wording import seconds_text, speedup_text
 
 if TYPE_CHECKING:
     from optimizer.candidate import Candidate

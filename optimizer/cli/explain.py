@@ -9,7 +9,8 @@ import click
 
 from optimizer.cli import options
 from optimizer.cli.kernel import limit_seconds, load_nest
-from optimizer.cli.output import print_json, seconds_text, table
+from optimizer.cli.output import print_json, table
+from optimizer.wording import seconds_text
 
 if TYPE_CHECKING:
     from optimizer.polyhedral.explain import Dependence, Explanation
@@ -85,10 +86,12 @@ def _summary(nest: Nest, explanation: Explanation) -> str:
         f"parallel    {', '.join(explanation.parallel) or 'none as it stands'}",
         f"permutable  {bands or 'none as it stands'}",
     ]
+    groups: dict[tuple[str, ...] | None, list[str]] = {}
     for name, copies in scalars(nest).items():
-        lines.append(
-            f"scalar {name}: " + (f"a copy for each {', '.join(copies)}" if copies else "one value, carried along")
-        )
+        groups.setdefault(copies, []).append(name)
+    for copies, names in groups.items():
+        how = f"with a copy for each {', '.join(copies)}" if copies else "with one value, carried along"
+        lines.append(f"scalars     {', '.join(names)} {how}")
     return "\n".join(lines)
 
 

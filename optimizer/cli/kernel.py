@@ -2,34 +2,51 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from optimizer.cli.output import say
+from optimizer.defaults import size_for
 
 if TYPE_CHECKING:
     from optimizer.kernel_problem import KernelProblem
     from optimizer.polyhedral.nest import Nest
-
-DEFAULT_SIZE = "large"
-"""Of bundled kernels; a file of the user's has no size until it is given one."""
-
-
-def default_size(kernel: str, size: str | None) -> str | None:
-    from kernels import catalog
-
-    return DEFAULT_SIZE if size is None and kernel in catalog.names() else size
 
 
 def load_problem(kernel: str, size: str | None, fp: str, threads: int | None) -> KernelProblem:
     """The problem for a bundled kernel's name or `file.py:function`. Raises `UserError`."""
     from optimizer.kernel_problem import KernelProblem
 
-    return KernelProblem.load(kernel, default_size(kernel, size), fp, threads)
+    return KernelProblem.load(kernel, size_for(kernel, size), fp, threads)
 
 
 def load_nest(kernel: str, size: str | None, fp: str, threads: int | None) -> tuple[Nest, KernelProblem | None]:
     """The nest alone when it has no size, because a file of the user's can be looked at without one."""
-    if default_size(kernel, size) is None and ".py" in kernel:
+    if size_for(kernel, size) is None and ".py" in kernel:
         from optimizer.polyhedral.frontend import nest_of_file
 
         return nest_of_file(kernel), None
     problem = load_problem(kernel, size, fp, threads)
     return problem.nest, problem
+
+
+def limit_seconds(problem: KernelProblem) -> float | None:
+    """The least time that this machine needs for the kernel's work; None when the work cannot be counted.
+
+    Measures the machine's peaks if that was never done; that takes a few seconds.
+    """
+    from optimizer.measure.bench import Bench
+    from optimizer.measure.peaks import machine_peaks
+
+    flops, moved_bytes = problem.flops_and_bytes()
+    if not flops and not moved_bytes:
+        return None
+    with (
+        tempfile.TemporaryDirectory(prefix="loopwright-peaks-") as directory,
+        Bench(Path(directory), threads=problem.threads, on_wait=say) as bench,
+    ):
+        peaks = machine_peaks(bench)
+    dtypes = {array.dtype for array in problem.nest.arrays}
+    dtype = "float32" if "float32" in dtypes and "float64" not in dtypes else "float64"
+    return peaks.limit_seconds(flops, moved_bytes, dtype, problem.threads)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from optimizer.cli.output import say
-from optimizer.cli.progress import Progress, budget_text, outcomes_text, score_text
+from optimizer.cli.progress import Progress, budget_text, outcomes_text
 from optimizer.events import (
     ChainStopped,
     ComparisonStarted,
@@ -21,6 +21,7 @@ from optimizer.events import (
 )
 from optimizer.trial import Trial
 from optimizer.verdict import Measurement
+from optimizer.wording import score_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

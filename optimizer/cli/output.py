@@ -24,16 +24,3 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     widths = [max(len(cell) for cell in column) for column in zip(header, *rows, strict=True)]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in (header, *rows)]
     return "\n".join(line.rstrip() for line in lines)
-
-
-def seconds_text(seconds: float) -> str:
-    """A duration with three digits in the unit that suits it."""
-    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if seconds >= size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds * 1e9:.3g} ns"
-
-
-def speedup_text(speedup: float, interval: Sequence[float]) -> str:
-    """`2.31x (95% interval 2.25 to 2.37)`."""
-    return f"{speedup:.2f}x (95% interval {interval[0]:.2f} to {interval[1]:.2f})"

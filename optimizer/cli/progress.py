@@ -6,7 +6,6 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from optimizer.budget import BudgetView, Line
-from optimizer.cli.output import seconds_text
 from optimizer.events import (
     ChainStopped,
     ComparisonStarted,
@@ -19,7 +18,7 @@ from optimizer.events import (
     Waiting,
 )
 from optimizer.trial import Trial
-from optimizer.verdict import Measurement
+from optimizer.wording import seconds_text
 
 
 @dataclass(slots=True)
@@ -84,22 +83,14 @@ class Progress:
             self.best = trial
 
 
-def score_text(measurement: Measurement | None) -> str:
-    """`2.31x`, `5 tests`, or a dash without a measurement."""
-    if measurement is None:
-        return "-"
-    if measurement.unit == "x":
-        return f"{measurement.score:.2f}x"
-    return f"{measurement.score:.6g} {measurement.unit}".rstrip()
-
-
 def budget_text(budget: BudgetView) -> str:
     """What is left of each line that has a limit; what is used of the time when nothing has."""
     parts: list[str] = []
     for line in Line:
         left = budget.left(line)
         if left is not None:
-            parts.append(f"{seconds_text(left)} left" if line is Line.SECONDS else f"{left:g} {line} left")
+            limit = getattr(budget.limits, line)
+            parts.append(f"{seconds_text(left)} left" if line is Line.SECONDS else f"{left:g} of {limit} {line} left")
     return ", ".join(parts) or f"{seconds_text(budget.used.seconds)} used"
 
 

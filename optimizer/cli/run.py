@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from optimizer.cli import options
 from optimizer.cli.destination import check_writable
+from optimizer.cli.kernel import load_problem
+from optimizer.defaults import steps_for
 from optimizer.errors import UserError
+from optimizer.plan import Plan
 
 if TYPE_CHECKING:
-    from optimizer.protocols import Problem
-
-DEFAULT_STEPS = 30
-"""Steps of a chain when neither steps nor a budget are given."""
-STEPS_PER_EVALUATION = 20
-"""With a budget and no number of steps, duplicates (which cost a step but no evaluation) may use up so many steps."""
+    from optimizer.budget import Limits
+    from optimizer.run import RunSpecification
 
 
 @click.command()
@@ -25,7 +24,7 @@ STEPS_PER_EVALUATION = 20
 @options.size
 @click.option("--policy", help="What proposes. [default: polyhedral for kernels, mutate for texts]")
 @click.option("--chains", type=click.IntRange(min=1), default=1, show_default=True, help="Lines of refinement.")
-@click.option("--steps", type=click.IntRange(min=1), help=f"Proposals of a chain. [default: {DEFAULT_STEPS}]")
+@click.option("--steps", type=click.IntRange(min=1), help="Proposals of a chain. [default: by the budget, or 30]")
 @click.option("--evaluations", type=click.IntRange(min=1), help="Stop after so many judged candidates.")
 @click.option("--seconds", type=click.FloatRange(min=0, min_open=True), help="Stop after so much time.")
 @options.seed
@@ -34,6 +33,7 @@ STEPS_PER_EVALUATION = 20
 @click.option("--verifier", metavar="FILE.py:FUNCTION", help="Optimize --seed-text under your own check of a text.")
 @click.option("--tests", metavar="FOLDER", help="Optimize --seed-text, a Python module, under the pytest tests there.")
 @click.option("--seed-text", metavar="FILE", help="The text to start from.")
+@click.option("--deadline", type=click.FloatRange(min=0, min_open=True), help="Seconds for one check or test run.")
 @click.option("--out", metavar="FILE", help="Write the best candidate here: for kernels a stand-alone Numba module.")
 @click.option("--run-dir", metavar="DIR", help="Keep the run in this new folder. [default: one in the data folder]")
 @options.as_json
@@ -51,6 +51,7 @@ def run(
     verifier: str | None,
     tests: str | None,
     seed_text: str | None,
+    deadline: float | None,
     out: str | None,
     run_dir: str | None,
     as_json: bool,
@@ -58,32 +59,47 @@ def run(
     """Optimize KERNEL (a bundled kernel's name, or file.py:function), or a text with --verifier or --tests."""
     from optimizer.budget import Limits
     from optimizer.cli.watched import finish, watched
-    from optimizer.plan import Plan
-    from optimizer.run import RunSpecification, start
+    from optimizer.run import start
 
     check_subject(kernel, verifier, tests, seed_text)
     destination = Path(out) if out else None
     if destination:
         check_writable(destination)
+    limits = Limits(evaluations=evaluations, seconds=seconds)
+    plan = Plan(chains=chains, steps=steps_for(steps, limits), seed=seed)
     if kernel:
-        from optimizer.cli.kernel import load_problem
+        from optimizer.kernel_run import kernel_specification
 
-        problem: Problem = load_problem(kernel, size, fp, threads)
+        problem = load_problem(kernel, size, fp, threads)
+        specification = kernel_specification(problem, policy or "polyhedral", plan, limits)
     else:
-        problem = text_problem(verifier, tests, seed_text)
-    specification = RunSpecification(
-        problem=problem.specification(),
-        policy=policy or ("polyhedral" if kernel else "mutate"),
-        verifier_options={"function": verifier} if verifier else {},
-        plan=Plan(chains=chains, steps=steps or default_steps(evaluations, seconds), seed=seed),
-        limits=Limits(evaluations=evaluations, seconds=seconds),
-        machine=machine_of(problem),
-    )
-    finish(
-        watched(lambda observer: start(specification, Path(run_dir) if run_dir else None, observer)),
-        destination,
-        as_json,
-    )
+        specification = text_specification(verifier, tests, seed_text or "", deadline, policy or "mutate", plan, limits)
+    directory = Path(run_dir) if run_dir else None
+    finish(watched(lambda observer: start(specification, directory, observer)), destination, as_json)
+
+
+def text_specification(
+    verifier: str | None,
+    tests: str | None,
+    seed_text: str,
+    deadline: float | None,
+    policy: str,
+    plan: Plan,
+    limits: Limits,
+) -> RunSpecification:
+    """The run for a text under the user's own check, or for a Python module under its tests."""
+    from optimizer.run import RunSpecification
+    from optimizer.suite_problem import SuiteProblem
+    from optimizer.text_problem import TextProblem
+
+    options: dict[str, Any] = {} if deadline is None else {"deadline": deadline}
+    if tests:
+        problem = SuiteProblem.from_files(seed_text, tests)
+    else:
+        problem = TextProblem.from_file(seed_text)
+        file, _, function = (verifier or "").rpartition(":")
+        options["check"] = f"{Path(file).absolute()}:{function}" if file else verifier
+    return RunSpecification(problem.specification(), policy, verifier_options=options, plan=plan, limits=limits)
 
 
 def check_subject(kernel: str | None, verifier: str | None, tests: str | None, seed_text: str | None) -> None:
@@ -96,10 +112,3 @@ def check_subject(kernel: str | None, verifier: str | None, tests: str | None, s
         raise UserError("--seed-text goes with --verifier or --tests, not with a kernel")
     if not kernel and not seed_text:
         raise UserError(f"{given[0]} needs --seed-text FILE, the text to start from")
-
-
-def default_steps(evaluations: int | None, seconds: float | None) -> int:
-    """As many steps as the budget could need."""
-    if evaluations is not None:
-        return STEPS_PER_EVALUATION * evaluations
-    return DEFAULT_STEPS if seconds is None else 1_000_000

@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from optimizer.cli.output import seconds_text, speedup_text
-from optimizer.cli.progress import score_text
 from optimizer.events import RunResult
 from optimizer.plan import StopReason
 from optimizer.verdict import Measurement, Status
+from optimizer.wording import score_text, seconds_text, speedup_text
 
 WHY_STOPPED = {
     StopReason.STEPS_DONE: "all steps are done",

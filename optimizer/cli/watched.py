@@ -43,7 +43,7 @@ def write_best(run: Run, destination: Path) -> Path:
     from optimizer.cli.destination import write_result
 
     if run.problem.kind == "kernel":
-        from optimizer.kernel_export import exported_module
+        from optimizer.kernel_run import exported_module
 
         write_result(destination, exported_module(run))
     else:

@@ -13,7 +13,7 @@ from optimizer.codegen.backend import CodeOptions, FloatingPoint
 from optimizer.codegen.function_text import shape_expression, written_arguments
 from optimizer.codegen.layout import LINE_LENGTH, laid_out
 from optimizer.codegen.loop_text import INDENT
-from optimizer.codegen.module_text import function_source
+from optimizer.codegen.module_text import function_source, import_lines
 from optimizer.codegen.naming import free_name
 from optimizer.codegen.numba_source import ModuleParts, decorator, module_parts, reserved_names
 from optimizer.codegen.python_text import expression_text
@@ -48,7 +48,7 @@ def export_module(
     """The text of the module; needs NumPy and Numba only.
 
     `check_sizes`: values of the parameters for the check that runs when the file is run.
-    Raises CandidateError when no code can be made of the schedule, UserError when no sizes are given and none are found.
+    Raises CandidateError when no code can be made of the schedule, UserError when the kernel admits no size.
     """
     parts = module_parts(nest, tree, replace(options, is_cached=True))
     name = options.function_name or nest.name
@@ -62,7 +62,14 @@ def export_module(
         _unformatted(_original_function(nest, original, options)),
         *check.functions(reserved),
     ]
-    whole = ModuleParts(_with_standard(parts.imports, nest), "", "", "\n\n\n".join(b.strip("\n") for b in blocks if b))
+    uses_prange = re.search(r"\bprange\b", parts.function + nest.original)
+    imports = import_lines(
+        nest.preamble,
+        numba_names={"njit", "prange"} if uses_prange else {"njit"},
+        needs_numpy=True,
+        standard=("sys", "time"),
+    )
+    whole = ModuleParts(imports, "", "", "\n\n\n".join(block.strip("\n") for block in blocks if block))
     main = f'\n\nif __name__ == "__main__":\n{INDENT}sys.exit({check.main_name(reserved)}())\n'
     return whole.text(_docstring(nest, header)) + main
 
@@ -70,27 +77,6 @@ def export_module(
 def _unformatted(text: str) -> str:
     """The source's own text stays as it was written."""
     return f"# fmt: off\n{text.strip()}\n# fmt: on"
-
-
-def _with_standard(imports: tuple[str, ...], nest: Nest) -> tuple[str, ...]:
-    found = {line for line in imports if line} | {"import sys", "import time", "import numpy as np"}
-    if re.search(r"\bprange\b", nest.original):
-        found = {line for line in found if not line.startswith("from numba import")}
-        numba = next(line for line in imports if line.startswith("from numba import"))
-        names = {*numba.removeprefix("from numba import ").split(", "), "prange"}
-        found.add(f"from numba import {', '.join(sorted(names))}")
-    outside = {line for line in found if line.split()[1].split(".")[0] not in _standard_modules()}
-    return (*sorted(found - outside, key=_import_order), "", *sorted(outside, key=_import_order))
-
-
-def _standard_modules() -> frozenset[str]:
-    import sys
-
-    return frozenset(sys.stdlib_module_names)
-
-
-def _import_order(line: str) -> tuple[bool, str]:
-    return line.startswith("from"), line
 
 
 def _original_function(nest: Nest, name: str, options: CodeOptions) -> str:
@@ -133,7 +119,7 @@ def _sizes(nest: Nest) -> dict[str, int]:
     values: dict[str, int] = {}
     for position in range(sizes.dim(isl.dim_type.param)):
         value = point.get_coordinate_val(isl.dim_type.param, position)
-        values[sizes.get_dim_name(isl.dim_type.param, position)] = int(value.to_python())
+        values[str(sizes.get_dim_name(isl.dim_type.param, position))] = int(value.to_python())
     return {name: values.get(name, CHECK_SIZE) for name in nest.parameters}
 
 
@@ -238,13 +224,13 @@ def {agree}(first, second):
     return np.allclose(first, second, rtol=tolerance, atol=tolerance * largest, equal_nan=True)
 '''
 
-_MAIN = '''\
+_MAIN = """\
 def {main}():
     expected, original_seconds = {run}({original})
     actual, seconds = {run}({name})
     is_right = all({agree}(first, second) for first, second in zip(expected, actual, strict=True))
-    print("{name}", "agrees with" if is_right else "DIFFERS FROM", "the original at {at}")
+    sizes = "{at}"
+    print("{name}", "agrees with" if is_right else "DIFFERS FROM", "the original at", sizes)
     print(f"{{1e3 * original_seconds:.3f}} ms the original, {{1e3 * seconds:.3f}} ms this, at that small size")
     return 0 if is_right else 1
-'''
-
+"""

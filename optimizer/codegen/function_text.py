@@ -60,7 +60,8 @@ def head_lines(nest: Nest, places: dict[str, ScalarPlace], overlap_name: str) ->
     yield from _size_check(nest)
     yield from _shape_checks(nest)
     yield from _overlap_checks(nest, overlap_name)
-    yield from (f"{INDENT}{line}" for line in nest.prologue)
+    for line in nest.prologue:
+        yield from laid_out(line, INDENT)
     for array in nest.arrays:
         if array.role is Role.LOCAL:
             extents = [expression_text(shape_expression(nest, text)) for text in array.shape]
@@ -79,9 +80,7 @@ def names_before(nest: Nest) -> set[str]:
 
 def names_of(*lines: str) -> set[str]:
     """All names in lines of Python."""
-    tree = ast.parse("\n".join(line for line in lines if not line.startswith("return")))
-    returned = (ast.parse(line.removeprefix("return")) for line in lines if line.startswith("return"))
-    return {node.id for part in (tree, *returned) for node in ast.walk(part) if isinstance(node, ast.Name)}
+    return {node.id for node in ast.walk(ast.parse("\n".join(lines))) if isinstance(node, ast.Name)}
 
 
 def shape_expression(nest: Nest, text: str) -> Affine:

@@ -152,9 +152,9 @@ def condition_of(expression: Any) -> Condition:
 
 
 def _comparison(left: Affine, relation: Relation, right: Affine) -> Comparison:
-    """isl prefers `n >= i + 1` where `n > i` reads better."""
+    """isl prefers `n >= i + 1` where `i < n` reads better."""
     if relation is Relation.GREATER_EQUAL and right.terms and right.constant > 0:
-        return Comparison(left, Relation.GREATER, right + number(-1))
+        return Comparison(right + number(-1), Relation.LESS, left)
     if relation is Relation.LESS_EQUAL and left.terms and left.constant > 0:
         return Comparison(left + number(-1), Relation.LESS, right)
     return Comparison(left, relation, right)

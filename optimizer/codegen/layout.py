@@ -14,6 +14,9 @@ def laid_out(line: str, indent: str) -> list[str]:
     if len(whole) <= LINE_LENGTH:
         return [whole]
     match ast.parse(line).body:
+        case [ast.Return(ast.Tuple(elements))]:
+            names = [f"{indent}    {ast.get_source_segment(line, element)}," for element in elements]
+            return [f"{indent}return (", *names, f"{indent})"]
         case [ast.Raise(exc=ast.Call() as value)]:
             return _broken(indent, "raise ", value, line)
         case [ast.Assign(value=value) | ast.AugAssign(value=value)]:
@@ -46,8 +49,55 @@ def _broken(indent: str, target: str, value: ast.expr, line: str) -> list[str]:
             return [opening, inner + ", ".join(arguments), f"{indent})"]
         return [opening, *(f"{inner}{argument}," for argument in arguments), f"{indent})"]
     text = ast.get_source_segment(line, value) or ""
-    pieces = [text] if len(inner + text) <= LINE_LENGTH else _pieces(value, line)
-    return [f"{indent}{target}(", *(inner + piece for piece in pieces), f"{indent})"]
+    inside, before, after = value, "", ""
+    if last := _last_in_parentheses(value, line):
+        head = text[: len(text) - len(ast.get_source_segment(line, last) or "") - 2]
+        if len(f"{indent}{target}{head}(") <= LINE_LENGTH:
+            inside, before = last, head
+    if inside is value and (first := _first_in_parentheses(value, line)):
+        inside, after = first, text[len(ast.get_source_segment(line, first) or "") + 2 :]
+    return [
+        f"{indent}{target}{before}(",
+        *(inner + piece for piece in _fitted(inside, line, inner)),
+        f"{indent}){after}",
+    ]
+
+
+def _fitted(value: ast.expr, line: str, indent: str) -> list[str]:
+    text = ast.get_source_segment(line, value) or ""
+    return [text] if len(indent + text) <= LINE_LENGTH else _pieces(value, line)
+
+
+def _is_alone(value: ast.expr, line: str) -> bool:
+    """Whether the expression has one operator of its lowest precedence only."""
+    if not isinstance(value, ast.BinOp):
+        return False
+    operands = [side for side in (value.left, value.right) if isinstance(side, ast.BinOp)]
+    return not any(_rank(side.op) == _rank(value.op) and not _is_parenthesized(side, line) for side in operands)
+
+
+def _last_in_parentheses(value: ast.expr, line: str) -> ast.expr | None:
+    """What stands in parentheses at the end of an expression of one operator."""
+    if not (isinstance(value, ast.BinOp) and _is_alone(value, line)):
+        return None
+    last = value.right
+    while isinstance(last, ast.BinOp) and not _is_parenthesized(last, line):
+        last = last.right
+    return last if _is_parenthesized(last, line) else None
+
+
+def _first_in_parentheses(value: ast.expr, line: str) -> ast.expr | None:
+    """What stands in parentheses at the start of an expression of one operator."""
+    if not (isinstance(value, ast.BinOp) and _is_alone(value, line)):
+        return None
+    first = value.left
+    while isinstance(first, ast.BinOp) and not _is_parenthesized(first, line):
+        first = first.left
+    return first if _is_parenthesized(first, line) else None
+
+
+def _rank(operator: ast.operator) -> int:
+    return 0 if isinstance(operator, ast.Add | ast.Sub) else 1
 
 
 def _pieces(value: ast.expr, line: str) -> list[str]:

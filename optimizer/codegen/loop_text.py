@@ -50,8 +50,10 @@ class LoopPrinter:
         """`bound`: the names that statements before this one in the block have bound."""
         statement = self.nest.statement(call.statement)
         values = dict(zip(statement.iterators, call.arguments, strict=True))
+        taken = set(live)
         for iterator, value in values_to_bind(statement, call.arguments).items():
-            name = free_name(iterator, live)
+            name = free_name(iterator, taken)
+            taken.add(name)
             if bound.get(name) != value:
                 yield from laid_out(f"{name} = {expression_text(value)}", indent)
             bound[name] = value

@@ -6,10 +6,13 @@ import ast
 import sys
 
 
-def import_lines(preamble: str, numba_names: set[str], needs_numpy: bool) -> tuple[str, ...]:
+def import_lines(
+    preamble: str, numba_names: set[str], needs_numpy: bool, standard: tuple[str, ...] = ()
+) -> tuple[str, ...]:
     """The source's imports and the generated code's, sorted and with the standard library first."""
     found = {ast.unparse(node): node for node in ast.parse(preamble).body if isinstance(node, ast.Import)}
     plain = {f"import {_alias(alias)}": alias.name for node in found.values() for alias in node.names}
+    plain |= {f"import {module}": module for module in standard}
     if needs_numpy:
         plain["import numpy as np"] = "numpy"
     members: dict[str, set[str]] = {"numba": set(numba_names)}
@@ -18,11 +21,11 @@ def import_lines(preamble: str, numba_names: set[str], needs_numpy: bool) -> tup
             members.setdefault(node.module, set()).update(_alias(alias) for alias in node.names)
     members.pop("__future__", None)
     selected = {f"from {module} import {', '.join(sorted(names))}": module for module, names in members.items()}
-    standard: list[str] = []
+    own: list[str] = []
     others: list[str] = []
     for line, module in [*sorted(plain.items()), *sorted(selected.items())]:
-        (standard if module.split(".")[0] in sys.stdlib_module_names else others).append(line)
-    return (*standard, "", *others) if standard else tuple(others)
+        (own if module.split(".")[0] in sys.stdlib_module_names else others).append(line)
+    return (*own, "", *others) if own else tuple(others)
 
 
 def _alias(alias: ast.alias) -> str:

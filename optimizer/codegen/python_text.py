@@ -25,9 +25,10 @@ def expression_text(expression: Affine) -> str:
         pieces.append((expression.constant, str(abs(expression.constant))))
     pieces.sort(key=lambda piece: piece[0] < 0)
     (first_sign, first), *rest = pieces
-    return (
-        ("-" if first_sign < 0 else "") + first + "".join(f" {'-' if sign < 0 else '+'} {text}" for sign, text in rest)
-    )
+    if first_sign < 0:
+        # A leading minus binds more tightly than a division, which it is meant to negate.
+        first = f"-({first})" if "//" in first or "%" in first else f"-{first}"
+    return first + "".join(f" {'-' if sign < 0 else '+'} {text}" for sign, text in rest)
 
 
 def _product(coefficient: int, term: Term) -> str:

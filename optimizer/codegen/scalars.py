@@ -52,7 +52,7 @@ def scalar_arrays(nest: Nest, tree: Node, code: LoopNode) -> tuple[ScalarArray, 
             _scalar_array(context, nest, array)
             for array in nest.arrays
             if array.name in written
-            and not (_is_one_at_a_time(context, nest, tree, array) and _is_assigned_first(nest, code, array.name))
+            and not (_is_one_at_a_time(context, nest, tree, array) and _is_private(nest, code, array.name))
         )
     except isl.Error as error:
         raise CandidateError(f"code generation gave up: {error}") from error
@@ -90,13 +90,19 @@ def _elements(context: Any, nest: Nest, statement: Statement, scalar: str) -> An
     return relation.intersect_domain(isl.UnionSet.read_from_str(context, statement.domain))
 
 
-def _is_assigned_first(nest: Nest, code: LoopNode, scalar: str) -> bool:
-    """Whether in every parallel loop that assigns the variable, an assignment dominates each read in the text."""
+def _is_private(nest: Nest, code: LoopNode, scalar: str) -> bool:
+    """Whether every parallel loop that assigns the variable may keep it to itself.
+
+    The scalar must be expanded (others have a value before or after), and an assignment in the loop must come before
+    each read in the text.
+    """
     for loop in walk(code):
         if not (isinstance(loop, For) and loop.is_parallel):
             continue
         accesses = [access for call in calls(loop.body) for access in _accesses(nest, call.statement, scalar)]
-        if any(access.is_write for access in accesses) and not _dominates(nest, loop.body, scalar, False)[0]:
+        if not any(access.is_write for access in accesses):
+            continue
+        if not accesses[0].subscripts or not _dominates(nest, loop.body, scalar, False)[0]:
             return False
     return True
 

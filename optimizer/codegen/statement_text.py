@@ -11,8 +11,8 @@ from optimizer.codegen.python_text import expression_text
 from optimizer.codegen.scalars import ScalarArray
 from optimizer.polyhedral.nest import Nest, Statement
 
-INLINE_USES = 2
-"""A value of several terms that a body uses more often gets a name."""
+INLINE_USES = 1
+"""A value made of several names that a body uses more often gets a name of its own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,17 +41,18 @@ class TimeLimits:
     """One timing window, a slow original included."""
     rounds: float = 3.0
     """About what the timed rounds of one candidate take; never less than it needs for a few of them."""
+    slow: float = 1.0
+    """An original that takes longer is timed once; candidates are then paired with the best so far."""
     cutoff_multiple: float = 5.0
     """A candidate is stopped when a call takes so many times the best so far ..."""
     slow_cutoff_multiple: float = 2.0
-    """... or so many times when that takes seconds, ..."""
+    """... or so many times when that is slow itself, ..."""
     cutoff_floor: float = 1.0
     """... but not before so many seconds, because a new worker costs about as much."""
 
     def cutoff(self, best_seconds: float) -> float:
         """Seconds after which a candidate is stopped, when the best so far takes `best_seconds`."""
-        slow_from = self.cutoff_floor
-        multiple = self.slow_cutoff_multiple if best_seconds > slow_from else self.cutoff_multiple
+        multiple = self.slow_cutoff_multiple if best_seconds > self.slow else self.cutoff_multiple
         return max(self.cutoff_floor, multiple * best_seconds)
 
 

@@ -33,9 +33,11 @@ LARGEST_PLAIN_SIZE = 9
 MOST_PLAIN_SIZES = 6
 SMALLEST_SURE_SIZE = 3
 """At smaller sizes the original may itself leave its arrays; such sizes are skipped."""
-WIDE_LIMIT_SECONDS = 0.003
+WIDE_LIMIT_SECONDS = 0.001
 """A size at which the compiled original takes longer is not evaluated in a wider type, which takes some thousand
-times as long because it is plain Python."""
+times as long because it is plain Python; ..."""
+WIDE_LIMIT_FURTHER = 0.0002
+"""... and further seeds and values only at smaller ones yet."""
 SLOWDOWN_ALLOWED = 100.0
 REPEATS_EVERYWHERE = 2
 """Of the run with all threads, in every case; the largest size has more."""
@@ -222,7 +224,8 @@ class Checker:
             except CALL_ERRORS:
                 return None
 
-        if seconds > WIDE_LIMIT_SECONDS or not HAS_WIDE_FLOAT64:
+        is_first = case.seed == self._command.seeds[0] and case.kind is ValueKind.USUAL
+        if seconds > (WIDE_LIMIT_SECONDS if is_first else WIDE_LIMIT_FURTHER) or not HAS_WIDE_FLOAT64:
             return None
         return self._session.results.get(("wide", self._key(case)), run)
 

@@ -64,6 +64,8 @@ class TimeCommand:
     """About how long the rounds may take in all; `rounds[0]` of them are run in any case."""
     rounds: tuple[int, int]
     """At least and at most so many rounds."""
+    slow_seconds: float
+    """When a call takes longer, the first one counts too, and two rounds in all are enough."""
     clearly_below: float | None
     """Stop early once the ratio of the first contestant's time to the second's is surely below this."""
     build_seconds: float

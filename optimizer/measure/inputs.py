@@ -28,7 +28,7 @@ class ValueKind(StrEnum):
     EXTREMES = "extremes"
     """Huge, tiny and denormal magnitudes among usual ones."""
     NONFINITE = "nonfinite"
-    """Infinities and NaN among usual ones."""
+    """Infinities, NaN and zeros among usual ones."""
 
 
 def make_values(workload: Workload, seed: int, kind: ValueKind = ValueKind.USUAL) -> Values:
@@ -94,7 +94,7 @@ def _with_special(value: Any, kind: ValueKind, rng: np.random.Generator) -> Any:
 def _special_numbers(kind: ValueKind, dtype: np.dtype[Any]) -> NDArray[Any]:
     limits = np.finfo(dtype)
     if kind is ValueKind.NONFINITE:
-        return np.array([np.inf, -np.inf, np.nan], dtype)
+        return np.array([np.inf, -np.inf, np.nan, 0.0], dtype)
     return np.array(
         [limits.max, -limits.max / 4, limits.tiny, -limits.tiny, limits.smallest_subnormal, limits.eps, 0.0], dtype
     )

@@ -48,9 +48,11 @@ class TimingLane:
 
 
 def _default_path() -> Path:
-    directory = platformdirs.user_runtime_path("loopwright")
+    directory = platformdirs.user_cache_path("loopwright")
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError:
         directory = Path(tempfile.gettempdir())
-    return directory / "loopwright-timing.lock"
+    if not os.access(directory, os.W_OK):
+        directory = Path(tempfile.gettempdir())
+    return directory / "timing.lock"

@@ -17,10 +17,10 @@ from optimizer.measure.commands import PeaksCommand, PeaksReport
 
 CHAINS = 12
 """Independent accumulators: enough to fill two units of four cycles' latency, few enough for 16 registers."""
-TRIAD_BYTES = (24 * 2**10, 768 * 2**10, 24 * 2**20, 384 * 2**20)
+TRIAD_BYTES = (24 * 2**10, 768 * 2**10, 24 * 2**20, 192 * 2**20)
 """Of the three arrays together, for each thread: they lie in caches of growing size, and in memory."""
-MEASURE_SECONDS = 0.1
-TRIES = 3
+MEASURE_SECONDS = 0.03
+TRIES = 8
 
 
 def measure_peaks(command: PeaksCommand) -> PeaksReport:
@@ -79,9 +79,10 @@ def _make_burst(scalar: Any, machine_type: Any, lanes: int) -> Any:
             result = builder.fadd(result, builder.extract_element(total, ir.Constant(ir.IntType(32), lane)))
         return result
 
-    @intrinsic
-    def multiply_adds(typing_context: Any, count: Any, start: Any) -> Any:
+    def typed(_typing_context: Any, _count: Any, _start: Any) -> Any:
         return scalar(types.int64, scalar), emit
+
+    multiply_adds: Any = intrinsic(typed)
 
     @numba.njit(parallel=True)
     def burst(count: int, starts: Any) -> None:
@@ -122,11 +123,13 @@ def _triad_rates(threads: int) -> dict[str, float]:
 
 
 def _best_rate(run: Callable[[int], None], count: int) -> float:
-    """Rounds per second, after as many rounds as take `MEASURE_SECONDS`."""
+    """Rounds per second at best; each try runs as many as the best one so far does in `MEASURE_SECONDS`."""
     run(1)
-    while (seconds := _seconds(run, count)) < MEASURE_SECONDS / 4:
-        count *= max(2, int(MEASURE_SECONDS / max(seconds, MEASURE_SECONDS / 100)))
-    return max(count / seconds, *(count / _seconds(run, count) for _ in range(TRIES)))
+    rate = 0.0
+    for _ in range(TRIES):
+        rate = max(rate, count / _seconds(run, count))
+        count = max(count, int(rate * MEASURE_SECONDS))
+    return rate
 
 
 def _seconds(run: Callable[[int], None], count: int) -> float:

@@ -33,9 +33,8 @@ if TYPE_CHECKING:
 SAMPLE_SECONDS = 0.02
 """A sample is as many calls as take about so long, far above the clock's step and the cost of a call."""
 MOST_CALLS = 2000
-SLOW_SECONDS = 1.0
-"""When a call takes longer, the first one counts too, and two rounds in all are enough."""
 SLOW_ROUNDS = 2
+"""At least, when calls are slow; the first one counts then."""
 NARROW = 0.01
 """A ratio that is known this well needs no more rounds."""
 SLOWDOWN_ALLOWED = 20.0
@@ -112,7 +111,7 @@ class Stopwatch:
             returned = original(*self._guarded.arguments)
             seconds = time.perf_counter() - start
             reference = Reference(results_of(self._guarded.values, self._workload.written, returned), seconds)
-            if seconds > SLOW_SECONDS:
+            if seconds > self._command.slow_seconds:
                 # A worker that has to be killed for a candidate's sake must not cost the original's time again.
                 with self._session.large_files():
                     _save_reference(file, reference)
@@ -134,7 +133,7 @@ class Stopwatch:
     def _rounds(self, first: list[float], calls: list[int], reference: Reference) -> list[list[float]]:
         least, most = self._command.rounds
         rounds: list[list[float]] = []
-        if max(first) > SLOW_SECONDS:
+        if max(first) > self._command.slow_seconds:
             rounds, least = [first], min(least, SLOW_ROUNDS)
         rng = np.random.default_rng(self._command.seed)
         start = time.perf_counter()

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import weakref
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -42,6 +43,7 @@ class Worker:
         self._from_worker = -1
         self._reader = MessageReader(-1)
         self._number = 0
+        self._end: weakref.finalize[..., Worker] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -76,26 +78,21 @@ class Worker:
             raise
 
     def close(self) -> None:
-        """Kill the process with everything that it started."""
-        process, self._process = self._process, None
-        if process is None:
-            return
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        os.close(self._to_worker)
-        os.close(self._from_worker)
+        """Kill the process with everything that it started; also done when this object is forgotten."""
+        self._process = None
+        if self._end:
+            self._end()
 
     def _start(self) -> None:
-        self._directory.mkdir(parents=True, exist_ok=True)
         command_read, self._to_worker = os.pipe()
         self._from_worker, answer_write = os.pipe()
         try:
+            self._directory.mkdir(parents=True, exist_ok=True)
             with self._log.open("wb") as log:
                 self._process = subprocess.Popen(
                     # -P: the worker's folder is full of generated modules, which must not be importable by chance.
                     [
-                        *(sys.executable, "-P", "-X", "faulthandler", "-m", "optimizer.measure.worker_main"),
+                        *(sys.executable, "-u", "-P", "-X", "faulthandler", "-m", "optimizer.measure.worker_main"),
                         *(str(command_read), str(answer_write), str(self._threads)),
                     ],
                     stdin=subprocess.DEVNULL,
@@ -113,6 +110,7 @@ class Worker:
         finally:
             os.close(command_read)
             os.close(answer_write)
+        self._end = weakref.finalize(self, _end_process, self._process, (self._to_worker, self._from_worker))
         self._reader = MessageReader(self._from_worker)
         self._number = 0
         try:
@@ -206,3 +204,12 @@ class Worker:
         except OSError:
             return ""
         return "\n".join(text.strip().splitlines()[-8:])
+
+
+def _end_process(process: subprocess.Popen[bytes], pipes: tuple[int, int]) -> None:
+    """Kill the whole group, so that nothing that a candidate started lives on."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    for pipe in pipes:
+        os.close(pipe)

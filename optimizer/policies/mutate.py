@@ -1,4 +1,4 @@
-"""Mutation: a few random edits of one of the best so far. Finds its way over plateaus, where many score the same."""
+"""Mutation: a few random edits of one of the best so far, and now and then of a worse one, to leave a dead end."""
 
 from __future__ import annotations
 
@@ -13,9 +13,13 @@ from optimizer.protocols import Proposal
 from optimizer.trial import Trial
 
 
+WEIGHTS = (2, 1, 1)
+"""How often the best, the original and any accepted trial are edited: what raises a score may lead into a dead end."""
+
+
 @dataclass(frozen=True, slots=True)
 class Mutate:
-    """Edit a random one of the chain's best-scoring trials, once in half of the cases, else more often."""
+    """Edit one of the chain's best trials, or now and then any accepted one, or the original, to leave a dead end."""
 
     name: ClassVar[str] = "mutate"
 
@@ -35,9 +39,9 @@ class Mutate:
         rng = rng_of(self.seed, self.chain, history)
         known = digests_of(history)
         ranked = best_first(history)
-        equals = [trial for trial in ranked if trial.score == ranked[0].score]
+        best = [trial for trial in ranked if trial.score == ranked[0].score]
         for _ in range(self.tries):
-            parent = rng.choice(equals)
+            parent = rng.choice(rng.choices((best, history[:1], ranked), WEIGHTS)[0])
             candidate = parent.candidate
             edits = 0
             while edits < self.max_edits and (edits == 0 or rng.random() < 0.5):

@@ -192,8 +192,12 @@ def _witness(model: Model, timed: tuple[TimedLeaf, ...], violated: isl.UnionMap,
 
 
 def _smallest_pair(model: Model, violated: isl.UnionMap) -> isl.Map:
-    """One pair of iterations as a relation with one element and fixed sizes, at sizes as small as possible."""
-    candidates = violated
+    """One pair of iterations as a relation with one element and fixed sizes, at sizes as small as possible.
+
+    A write and a later read, if there is one among them: the kind of dependence that is easiest to see.
+    """
+    flow = violated.intersect(model.writes.apply_range(model.reads.reverse()))
+    candidates = violated = violated if flow.is_empty() else flow
     for size in WITNESS_SIZES:
         bounds = " and ".join(f"{name} <= {size}" for name in model.nest.parameters)
         text = f"[{', '.join(model.nest.parameters)}] -> {{ : {bounds or 'true'} }}"

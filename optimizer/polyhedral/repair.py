@@ -14,6 +14,8 @@ from optimizer.polyhedral.steps.fuse import Fuse
 from optimizer.polyhedral.steps.parallel import Parallel
 from optimizer.polyhedral.steps.shift import Shift
 from optimizer.polyhedral.steps.skew import Skew
+from optimizer.polyhedral.steps.structure import around
+from optimizer.polyhedral.steps.wavefront import Wavefront
 from optimizer.polyhedral.tree import Loop, Node, find_loop, leaves, loops, path_to, replace_loop
 
 MOST_TRIES = 80
@@ -56,7 +58,7 @@ def _edits(model: Model, schedule: Schedule, witness: Witness | None) -> Iterato
 
 
 def _other_parallel_loops(model: Model, schedule: Schedule, witness: Witness) -> Iterator[Schedule]:
-    """The parallel mark, wherever it was set, on another loop of the finished tree; the nearest loops first."""
+    """The parallel mark on another loop of the finished tree, the nearest first; then a wavefront of two loops."""
     tree = _applied(model, schedule)
     if tree is None or witness.loop is None:
         return
@@ -70,6 +72,10 @@ def _other_parallel_loops(model: Model, schedule: Schedule, witness: Witness) ->
     for name in sorted((loop.name for loop in loops(unmarked)), key=lambda name: name not in related):
         if name in possible:
             yield Schedule((*rest, Parallel(name)))
+    for inner in loops(unmarked):
+        for outer in around(unmarked, inner.name):
+            for skews in ((), (Skew(inner.name, outer.name, 1),), (Skew(inner.name, outer.name, 2),)):
+                yield Schedule((*rest, *skews, Wavefront(outer.name, inner.name)))
 
 
 def _shifts_after_fusion(model: Model, schedule: Schedule) -> Iterator[Schedule]:
@@ -92,10 +98,9 @@ def _skews(model: Model, schedule: Schedule) -> Iterator[Schedule]:
         if tree is None:
             continue
         for inner in loops(tree):
-            around = [node.name for node in path_to(tree, inner.name)[:-1] if isinstance(node, Loop)]
-            for outer in reversed(around):
+            for outer in reversed(around(tree, inner.name)):
                 for factor in (1, 2):
-                    yield _inserted(schedule, index, Skew(inner.name, outer, factor))
+                    yield _inserted(schedule, index, Skew(inner.name, outer.name, factor))
 
 
 def _inserted(schedule: Schedule, index: int, *steps: Step) -> Schedule:

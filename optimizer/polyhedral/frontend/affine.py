@@ -21,7 +21,7 @@ class NotAffine(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Affine:
-    """A sum of integer multiples of terms and a constant; a term is a variable or the isl text of a quasi-affine call."""
+    """A sum of integer multiples of terms and a constant; a term is a variable or isl text, quasi-affine."""
 
     terms: Mapping[str, int]
     constant: int

@@ -12,8 +12,10 @@ import islpy as isl
 
 from optimizer.errors import UserError
 from optimizer.polyhedral.frontend.affine import Affine, NotAffine, affine, condition, variable
-from optimizer.polyhedral.model import operation_limit
+from optimizer.polyhedral.frontend.limits import limited
 from optimizer.polyhedral.nest import Array, Nest, Role, Statement
+
+_TASK = "prove that every subscript stays inside its array"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +55,10 @@ class _Hazard:
 
 
 def check_bounds(nest: Nest, sizes: Mapping[str, int] | None = None) -> None:
-    """Checks all subscripts at the given sizes (parameter -> value; those left out may have any value), or for what goes
-    wrong at every size when no sizes are given.
+    """Checks all subscripts.
+
+    Args:
+        sizes: Parameter -> value; those left out may have any value. Without it: what goes wrong at every size.
 
     Raises:
         UserError: with the offending iteration.
@@ -66,7 +70,7 @@ def check_bounds(nest: Nest, sizes: Mapping[str, int] | None = None) -> None:
 
 def find_violation(nest: Nest, sizes: Mapping[str, int] | None = None) -> Violation | None:
     """The first access that leaves its array at the given sizes, or at every (large enough) size."""
-    with operation_limit():
+    with limited(nest.file, _TASK):
         for hazard in _hazards_of(nest):
             outside = hazard.outside
             if sizes is not None:
@@ -83,7 +87,7 @@ def find_violation(nest: Nest, sizes: Mapping[str, int] | None = None) -> Violat
 
 def safe_sizes(nest: Nest) -> str:
     """isl parameter set of the admissible sizes at which every subscript stays inside its array."""
-    with operation_limit():
+    with limited(nest.file, _TASK):
         safe = isl.Set(nest.context)
         for hazard in _hazards_of(nest):
             safe = safe.subtract(hazard.outside.params())
@@ -126,7 +130,7 @@ def _is_certain(hazard: _Hazard, nest: Nest) -> bool:
     if fine.is_empty():
         return True
     extents = {name for array in nest.arrays for text in array.shape for name in _names(text)}
-    names = [fine.get_dim_name(isl.dim_type.param, k) for k in range(fine.dim(isl.dim_type.param))]
+    names = [str(fine.get_dim_name(isl.dim_type.param, k)) for k in range(fine.dim(isl.dim_type.param))]
     shared = [name for name in names if name in extents]
     if not shared:
         return False

@@ -9,10 +9,18 @@ from difflib import get_close_matches
 
 from optimizer.errors import SourceError
 from optimizer.polyhedral.frontend.affine import Affine, Condition, NotAffine, affine, condition
-from optimizer.polyhedral.frontend.functions import CASTS, NAMED_NUMBERS, SCALAR_FUNCTIONS, Impure, check_pure, is_number
+from optimizer.polyhedral.frontend.functions import (
+    CASTS,
+    NAMED_NUMBERS,
+    SCALAR_FUNCTIONS,
+    Impure,
+    check_pure,
+    is_number,
+)
 from optimizer.polyhedral.frontend.scope import Scope, expression_of
 from optimizer.polyhedral.nest import Access
 
+_OUTSIDE_HINT = "use it inside its loop, or keep its value in a variable of another name"
 _AFFINE_HINT = "use sums of loop variables, sizes and whole numbers, also with `// 2`, `% 2`, `min` and `max`"
 
 
@@ -43,9 +51,19 @@ class ExpressionReader:
         try:
             value = affine(node, self.scope.lookup)
         except NotAffine as problem:
-            raise self.error(problem.node, f"{what} is not affine: {problem.reason}", _hint(problem.node)) from None
+            message = f"{what} is not affine: {problem.reason}"
+            raise self.error(problem.node, message, self._hint(problem.node)) from None
         self.scope.used |= value.names
         return value
+
+    def _hint(self, node: ast.expr) -> str:
+        match node:
+            case ast.Subscript():
+                return "gather the elements into an array of their own before the kernel is called"
+            case ast.Name(id=name) if name in self.scope.names.loops:
+                return _OUTSIDE_HINT
+            case _:
+                return _AFFINE_HINT
 
     def condition(self, node: ast.expr) -> Condition | None:
         """The affine condition; None when it is none."""
@@ -76,7 +94,9 @@ class ExpressionReader:
                 return element
             case ast.Attribute():
                 if self.scope.module.resolve(node) not in NAMED_NUMBERS:
-                    raise self.error(node, f"attribute `{ast.unparse(node)}` is not supported", "pass it as an argument")
+                    raise self.error(
+                        node, f"attribute `{ast.unparse(node)}` is not supported", "pass it as an argument"
+                    )
                 return node
             case ast.BinOp(left=left, op=ast.MatMult()):
                 hint = "write the product as loops over the elements"
@@ -98,7 +118,9 @@ class ExpressionReader:
             case ast.Call():
                 return self._call(node, reading)
             case _:
-                raise self.error(node, f"`{ast.unparse(node)}` is not supported in a kernel", "compute with numbers only")
+                raise self.error(
+                    node, f"`{ast.unparse(node)}` is not supported in a kernel", "compute with numbers only"
+                )
 
     def test(self, node: ast.expr, reading: Reading) -> ast.expr:
         """A part that decides what is evaluated; an affine one mentions loops and parameters only, so that the proof
@@ -112,14 +134,17 @@ class ExpressionReader:
             raise self.error(node, f"`{ast.unparse(node)}` is not an element of an array", "subscript arrays only")
         info = self.scope.arrays.get(base.id)
         if info is None:
-            message = f"`{base.id}` is not an array that is known here"
-            raise self.error(base, message + _nearest(base.id, self.scope.arrays), "only arguments and local arrays are")
+            message = f"`{base.id}` is not an array that is known here{_nearest(base.id, self.scope.arrays)}"
+            raise self.error(base, message, "arrays are arguments, or made by `np.zeros` and its like")
         for subscript in subscripts:
             if isinstance(subscript, ast.Slice) or _is_ellipsis(subscript):
-                hint = f"write a loop: `for i in range({info.extents[0]}): {base.id}[i] = ...`"
-                raise self.error(_placed(subscript, node), f"`{ast.unparse(node)}` is a slice: not supported", hint)
+                place = subscript if hasattr(subscript, "lineno") else node
+                hint = "write a loop for each slice, with its loop variable as the subscript"
+                raise self.error(place, f"`{ast.unparse(node)}` is a slice, which is not supported", hint)
         if len(subscripts) != len(info.extents):
-            message = f"`{base.id}` has {len(info.extents)} dimensions, {len(subscripts)} subscripts are given"
+            message = (
+                f"`{ast.unparse(node)}` has {len(subscripts)} of the {len(info.extents)} subscripts of `{base.id}`"
+            )
             raise self.error(node, message, "write one subscript for each dimension: rows as a whole are not supported")
         values: list[Affine] = []
         nodes: list[ast.expr] = []
@@ -149,8 +174,7 @@ class ExpressionReader:
             hint = f"write a loop over its elements: `{name}[{', '.join('ijklmn'[: len(scope.arrays[name].extents)])}]`"
             raise self.error(node, f"`{name}` stands for the whole array here, which is not supported", hint)
         if name in scope.names.loops:
-            hint = "use it inside its loop, or keep its value in a variable of another name"
-            raise self.error(node, f"loop variable `{name}` has no value outside its loop", hint)
+            raise self.error(node, f"loop variable `{name}` has no value outside its loop", _OUTSIDE_HINT)
         if name in scope.names.assigned:
             reading.scalars.setdefault(name, node)
             reading.add(Access(name, (), is_write=False))
@@ -173,15 +197,19 @@ class ExpressionReader:
         shown = ast.unparse(node.func)
         if node.keywords or any(isinstance(argument, ast.Starred) for argument in node.args):
             raise self.error(node, f"`{shown}` is called with keywords or `*`", "pass plain arguments")
+        if name == self.scope.function:
+            raise self.error(node, f"`{shown}` calls itself: recursion is not supported", "write loops instead")
         if name in module.functions:
             try:
                 check_pure(module, module.functions[name])
             except Impure as problem:
                 line = getattr(problem.node, "lineno", node.lineno)
                 message = f"`{shown}` is not a pure function of numbers: {problem.reason} (line {line})"
-                raise self.error(node, message, "only functions that compute a number from numbers can be called") from None
+                raise self.error(
+                    node, message, "only functions that compute a number from numbers can be called"
+                ) from None
         elif name not in SCALAR_FUNCTIONS and name not in CASTS:
-            accepted = get_close_matches(name, SCALAR_FUNCTIONS, 1)
+            accepted = get_close_matches(name, SCALAR_FUNCTIONS, 1, 0.8)
             hint = f"did you mean `{accepted[0]}`?" if accepted else "use functions of math, or NumPy's for numbers"
             raise self.error(node, f"`{shown}` cannot be called in a kernel", hint)
         if name in {"min", "max"} and len(node.args) < 2:
@@ -200,16 +228,6 @@ def _flattened(node: ast.Subscript) -> tuple[ast.expr, list[ast.expr]]:
 
 def _is_ellipsis(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and (node.value is Ellipsis or node.value is None)
-
-
-def _placed(node: ast.expr, fallback: ast.expr) -> ast.expr:
-    return node if hasattr(node, "lineno") else fallback
-
-
-def _hint(node: ast.expr) -> str:
-    if isinstance(node, ast.Subscript):
-        return "gather the elements into an array of their own before the kernel is called"
-    return _AFFINE_HINT
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:

@@ -18,9 +18,7 @@ from optimizer.polyhedral.frontend.source import Module, parse_module
 from optimizer.polyhedral.nest import Nest
 
 
-def nest_of_source(
-    text: str, function: str | None, file: str, examples: Mapping[str, Any] | None = None
-) -> Nest:
+def nest_of_source(text: str, function: str | None, file: str, examples: Mapping[str, Any] | None = None) -> Nest:
     """The nest of a function in a module's text; the only kernel function when none is named.
 
     Args:
@@ -33,7 +31,7 @@ def nest_of_source(
         UserError: when there is no such function, or something in it is not supported.
     """
     module = parse_module(text, file)
-    return build_nest(module, _chosen(module, function), examples)
+    return _built(module, _chosen(module, function), examples)
 
 
 def nest_of_file(path_and_function: str) -> Nest:
@@ -69,8 +67,16 @@ def nest_of_function(function: Callable[..., Any], arguments: Mapping[str, Any] 
         module = parse_module(_text_of(file), file)
         found = module.functions.get(plain.__name__)
         if found is not None and _covers(found, plain.__code__.co_firstlineno):
-            return build_nest(module, found, examples)
+            return _built(module, found, examples)
     return nest_of_source(_text_with_globals(plain), plain.__name__, file, examples)
+
+
+def _built(module: Module, function: ast.FunctionDef, examples: Mapping[str, Any] | None) -> Nest:
+    try:
+        return build_nest(module, function, examples)
+    except RecursionError:
+        message = f"`{function.name}` has expressions that are nested too deeply"
+        raise module.source.error(function, message, "split them into several assignments") from None
 
 
 def _text_of(path: str) -> str:

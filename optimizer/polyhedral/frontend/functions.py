@@ -26,8 +26,8 @@ class Result(Enum):
 
 
 _FLOAT = {
-    "math": "sqrt exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh "
-    "fabs pow hypot copysign erf erfc gamma lgamma fmod degrees radians",
+    "math": "sqrt exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh "
+    "atanh fabs pow hypot copysign erf erfc gamma lgamma fmod degrees radians",
     "numpy": "sqrt exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan arctan2 sinh cosh tanh arcsinh "
     "arccosh arctanh fabs floor ceil trunc hypot copysign cbrt",
 }
@@ -49,6 +49,9 @@ SCALAR_FUNCTIONS = _table()
 CASTS = {"float": "float64", "int": "int64", "bool": "bool", "numpy.bool_": "bool", "numpy.bool": "bool"} | {
     f"numpy.{dtype}": dtype for dtype in DTYPES if dtype != "bool"
 }
+_TRANSPARENT = frozenset(
+    {"numba.njit", "numba.jit", "jaxtyping.jaxtyped", "beartype.beartype", "typeguard.typechecked"}
+)
 NAMED_NUMBERS = frozenset(
     {f"{module}.{name}" for module in ("math", "numpy") for name in ("pi", "e", "inf", "nan")}
     | {"math.tau", "numpy.euler_gamma"}
@@ -82,6 +85,12 @@ class Impure(Exception):
         self.node, self.reason = node, reason
 
 
+def is_transparent(module: Module, decorator: ast.expr) -> bool:
+    """Whether a decorator leaves the meaning of a function alone."""
+    function = decorator.func if isinstance(decorator, ast.Call) else decorator
+    return module.resolve(function) in _TRANSPARENT
+
+
 def check_pure(module: Module, function: ast.FunctionDef, callers: tuple[str, ...] = ()) -> None:
     """Checks that calling `function` only computes a number from numbers.
 
@@ -90,6 +99,9 @@ def check_pure(module: Module, function: ast.FunctionDef, callers: tuple[str, ..
     """
     if function.name in callers:
         raise Impure(function, "it calls itself")
+    for decorator in function.decorator_list:
+        if not is_transparent(module, decorator):
+            raise Impure(decorator, f"decorator `@{ast.unparse(decorator)}` may change what it does")
     arguments = function.args
     if arguments.vararg or arguments.kwarg:
         raise Impure(function, "it takes any number of arguments")
@@ -130,7 +142,7 @@ def _check_node(module: Module, node: ast.AST, local: set[str], callers: tuple[s
             full = module.resolve(node)
             if full not in SCALAR_FUNCTIONS and full not in CASTS and full not in NAMED_NUMBERS:
                 raise Impure(node, f"it uses `{ast.unparse(node)}`")
-        case ast.Expr(value=value) if not isinstance(value, ast.Constant):
+        case ast.Expr(value=value) if not isinstance(value, ast.Constant | ast.Call):
             raise Impure(node, "it does something other than compute a number")
         case _ if not isinstance(node, _PLAIN):
             raise Impure(

@@ -59,7 +59,9 @@ def _extents(reader: ExpressionReader, shape: ast.expr) -> tuple[Affine, ...]:
     extents = tuple(reader.affine(part, "the size of this array") for part in parts)
     for part, extent in zip(parts, extents, strict=True):
         if not extent.is_linear or extent.names & set(reader.scope.loops.values()):
-            message = f"the size `{ast.unparse(part)}` of this array is not a sum of arguments, extents and whole numbers"
+            message = (
+                f"the size `{ast.unparse(part)}` of this array is not a sum of arguments, extents and whole numbers"
+            )
             raise reader.error(part, message, "pass the size as an argument of the kernel")
     return extents
 

@@ -7,15 +7,14 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-_ISL_WORDS = frozenset(
-    "and or not exists implies mod floor ceil floord ceild min max rat true false infty infinity nan".split()
-)
-_PRINTED_WORDS = frozenset("range min max abs int float bool len np numpy math numba njit prange".split())
+_ISL_WORDS = "and or not exists implies mod floor ceil floord ceild min max rat true false infty infinity nan"
+_PRINTED_WORDS = "range min max abs int float bool len np numpy math numba njit prange"
 
 
 def is_reserved(name: str) -> bool:
     """Whether a name means something else in isl texts or in generated code."""
-    return name.casefold() in _ISL_WORDS or name in _PRINTED_WORDS or not name.isascii()
+    is_word = name.casefold() in _ISL_WORDS.split() or name in _PRINTED_WORDS.split()
+    return is_word or not name.isascii()
 
 
 def target_names(target: ast.expr) -> Iterator[ast.Name]:

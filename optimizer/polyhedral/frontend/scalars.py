@@ -7,20 +7,20 @@ told apart by name. A web is expanded over the loops within which every value is
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 import islpy as isl
 
 from optimizer.polyhedral.frontend.body import Draft
+from optimizer.polyhedral.frontend.limits import limited
 from optimizer.polyhedral.frontend.source import Source
-from optimizer.polyhedral.model import operation_limit
 from optimizer.polyhedral.nest import Nest, Statement
 from optimizer.polyhedral.order import order_map
 from optimizer.polyhedral.tree import Leaf, Sequence
 
 ENTRY, RETURN = "Entry", "Return"
-"""Stand for what the caller hands in and for the final `return`."""
+"""Statements that stand for what the caller hands in and for the final `return`."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -49,160 +49,157 @@ class Web:
 def find_webs(
     nest: Nest, drafts: list[Draft], source: Source, arguments: set[str], returned: dict[str, ast.Name], taken: set[str]
 ) -> tuple[Web, ...]:
-    """The webs of every variable that statements write, in order of the first write.
+    """The webs of every variable that statements write.
 
     Args:
         nest: The nest with its scalars as arrays of rank 0.
         arguments: The scalar arguments: those have a value at entry.
         returned: The variables that the final `return` reads, and where.
-        taken: Every name that no web may get; the new ones are added.
+        taken: Every name that no new web may get.
 
     Raises:
         SourceError: for a read that may come before any write.
     """
-    variables = list(dict.fromkeys(name for draft in drafts for name in _scalars(draft)))
-    whole = _with_ends(nest)
+    uses: dict[str, set[Use]] = {}
+    for draft in drafts:
+        for access in draft.accesses:
+            if not access.subscripts:
+                uses.setdefault(access.array, set()).add(Use(draft.name, access.is_write))
+    for variable in returned:
+        uses.setdefault(variable, set()).add(Use(RETURN, False))
+    for variable in arguments & uses.keys():
+        uses[variable].add(Use(ENTRY, True))
+
     found: list[Web] = []
-    with operation_limit():
+    whole = _with_ends(nest)
+    with limited(nest.file, "find out which scalars carry values from iteration to iteration"):
         order = order_map(whole, whole.tree)
-        for variable in (*variables, *(name for name in returned if name not in variables)):
-            writes = [draft.name for draft in drafts if Use(draft.name, True) in _uses(draft, variable)]
-            reads = [draft.name for draft in drafts if Use(draft.name, False) in _uses(draft, variable)]
-            if variable in arguments:
-                writes.append(ENTRY)
+        for variable, own in uses.items():
+            flow = _flow(whole, order, own)
+            places = {draft.name: draft.scalar_reads[variable] for draft in drafts if variable in draft.scalar_reads}
             if variable in returned:
-                reads.append(RETURN)
-            flow = _flow(whole, order, reads, writes)
-            _check_sources(flow.get_must_no_source(), variable, drafts, source, returned)
-            pairs = list(_pairs(flow.get_must_dependence()))
-            found += _webs_of(variable, whole, drafts, {*writes}, {*reads}, pairs, taken)
+                places[RETURN] = returned[variable]
+            _check_sources(variable, flow.get_must_no_source(), places, source)
+            pairs = _maps(flow.get_must_dependence())
+            changed = {draft.name for draft in drafts if _is_changed(draft, variable)}
+            groups = _connected(own, pairs, changed)
+            found += _webs(variable, whole, groups, pairs, taken)
     return tuple(found)
 
 
-def _scalars(draft: Draft) -> Iterator[str]:
-    """The scalar variables that a statement writes or reads."""
-    for access in draft.accesses:
-        if not access.subscripts:
-            yield access.array
-
-
-def _uses(draft: Draft, variable: str) -> Iterator[Use]:
-    for access in draft.accesses:
-        if access.array == variable and not access.subscripts:
-            yield Use(draft.name, access.is_write)
-
-
 def _with_ends(nest: Nest) -> Nest:
-    from dataclasses import replace
-
+    """The nest between its entry and its return, at admissible sizes."""
     ends = tuple(Statement(name, (), f"{{ {name}[] }}", (), "", 0) for name in (ENTRY, RETURN))
     tree = Sequence((Leaf(ENTRY, {}), nest.tree, Leaf(RETURN, {})))
-    statements = tuple(replace(s, domain=str(isl.Set(s.domain).intersect_params(isl.Set(nest.context)))) for s in nest.statements)
-    return replace(nest, statements=(*statements, *ends), tree=tree)
+    context = isl.Set(nest.context)
+    every = (*nest.statements, *ends)
+    statements = tuple(replace(s, domain=str(isl.Set(s.domain).intersect_params(context))) for s in every)
+    return replace(nest, statements=statements, tree=tree)
 
 
-def _flow(nest: Nest, order: isl.UnionMap, reads: Iterable[str], writes: Iterable[str]) -> isl.UnionFlow:
+def _is_changed(draft: Draft, variable: str) -> bool:
+    """Whether the statement is an augmented assignment to the variable: it reads and writes it under one name."""
+    match draft.node:
+        case ast.AugAssign(target=ast.Name(id=name)):
+            return name == variable
+        case _:
+            return False
+
+
+def _flow(nest: Nest, order: isl.UnionMap, uses: set[Use]) -> isl.UnionFlow:
     def touching(names: Iterable[str]) -> isl.UnionMap:
         tuples = (f"{name}[{', '.join(nest.statement(name).iterators)}] -> value[]" for name in names)
         relation = isl.UnionMap(f"[{', '.join(nest.parameters)}] -> {{ {'; '.join(tuples)} }}")
         return relation.intersect_domain(order.domain())
 
-    accesses = isl.UnionAccessInfo.from_sink(touching(reads)).set_must_source(touching(writes))
-    return accesses.set_schedule_map(order).compute_flow()
+    reads = touching(use.statement for use in uses if not use.is_write)
+    writes = touching(use.statement for use in uses if use.is_write)
+    return isl.UnionAccessInfo.from_sink(reads).set_must_source(writes).set_schedule_map(order).compute_flow()
 
 
-def _check_sources(
-    unsourced: isl.UnionMap, variable: str, drafts: list[Draft], source: Source, returned: dict[str, ast.Name]
-) -> None:
+def _check_sources(variable: str, unsourced: isl.UnionMap, places: dict[str, ast.Name], source: Source) -> None:
     """Raises for the first read that sees no write, at every size or at some."""
-    places = {draft.name: draft.scalar_reads[variable] for draft in drafts if variable in draft.scalar_reads}
-    if variable in returned:
-        places[RETURN] = returned[variable]
-    missing: dict[str, isl.Map] = {}
-    unsourced.foreach_map(lambda found: missing.setdefault(found.get_tuple_name(isl.dim_type.in_), found))
+    missing = {_ends(found)[0]: found.domain() for found in _maps(unsourced)}
     for name, place in places.items():
         if name in missing and not missing[name].is_empty():
-            hint = f"give `{variable}` a value before the loops"
-            domain = missing[name].domain()
-            sizes = _at(domain)
-            message = f"`{variable}` is read before it is assigned{sizes}"
-            raise source.error(place, message, hint)
+            message = f"`{variable}` is read before it is assigned{_at(missing[name])}"
+            raise source.error(place, message, f"give `{variable}` a value before the loops")
 
 
 def _at(domain: isl.Set) -> str:
-    """At which sizes, for example: `, for example when n = 0`; nothing when it is at every size."""
+    """One combination of sizes: `, for example when n = 0`."""
     point = domain.params().sample_point()
     names = [domain.get_dim_name(isl.dim_type.param, k) for k in range(domain.dim(isl.dim_type.param))]
-    values = [point.get_coordinate_val(isl.dim_type.param, k).to_python() for k in range(len(names))]
+    values = [point.get_coordinate_val(isl.dim_type.param, k) for k in range(len(names))]
     shown = ", ".join(f"{name} = {value}" for name, value in zip(names, values, strict=True))
     return f", for example when {shown}" if shown else ""
 
 
-def _pairs(flow: isl.UnionMap) -> Iterator[isl.Map]:
+def _maps(union: isl.UnionMap) -> list[isl.Map]:
     found: list[isl.Map] = []
-    flow.foreach_map(found.append)
-    yield from sorted(found, key=_ends)
+    union.foreach_map(found.append)
+    return sorted(found, key=_ends)
 
 
 def _ends(pair: isl.Map) -> tuple[str, str]:
+    """The statements that a relation leads from and to."""
     return pair.get_tuple_name(isl.dim_type.in_), pair.get_tuple_name(isl.dim_type.out)
 
 
-def _webs_of(
-    variable: str,
-    nest: Nest,
-    drafts: list[Draft],
-    writes: set[str],
-    reads: set[str],
-    pairs: list[isl.Map],
-    taken: set[str],
-) -> Iterator[Web]:
-    uses = {Use(name, True) for name in writes} | {Use(name, False) for name in reads}
+def _connected(uses: set[Use], pairs: list[isl.Map], changed: set[str]) -> list[frozenset[Use]]:
+    """The uses in groups that share values; first the one with the entry or the return, then in source order."""
     leader = {use: use for use in uses}
 
     def find(use: Use) -> Use:
-        while leader[use] != use:
-            use = leader[use]
-        return use
+        return use if leader[use] == use else find(leader[use])
 
     def join(left: Use, right: Use) -> None:
         leader[find(right)] = find(left)
 
-    for pair in pairs:
-        writer, reader = _ends(pair)
+    for writer, reader in map(_ends, pairs):
         join(Use(writer, True), Use(reader, False))
-    for draft in drafts:
-        if isinstance(draft.node, ast.AugAssign) and isinstance(draft.node.target, ast.Name) and draft.node.target.id == variable:
-            join(Use(draft.name, True), Use(draft.name, False))
-    ends = sorted(uses & {Use(ENTRY, True), Use(RETURN, False)})
-    for other in ends[1:]:
-        join(ends[0], other)
+    for name in changed:
+        join(Use(name, True), Use(name, False))
+    if {Use(ENTRY, True), Use(RETURN, False)} <= uses:
+        join(Use(ENTRY, True), Use(RETURN, False))
 
-    position = {draft.name: k for k, draft in enumerate(drafts)} | {ENTRY: -2, RETURN: -1}
+    def in_source_order(use: Use) -> tuple[int, bool]:
+        position = -1 if use.statement in (ENTRY, RETURN) else int(use.statement[1:])
+        return position, use.is_write
+
     groups: dict[Use, set[Use]] = {}
-    for use in sorted(uses, key=lambda use: (position[use.statement], use.is_write)):
+    for use in sorted(uses, key=in_source_order):
         groups.setdefault(find(use), set()).add(use)
-    for count, (_, group) in enumerate(groups.items(), start=1):
+    return [frozenset(group) for group in groups.values()]
+
+
+def _webs(
+    variable: str, nest: Nest, groups: list[frozenset[Use]], pairs: list[isl.Map], taken: set[str]
+) -> Iterable[Web]:
+    """One web for each group; the first keeps the variable's name."""
+    name, count = variable, 1
+    for group in groups:
         own = [pair for pair in pairs if Use(_ends(pair)[0], True) in group]
-        name = variable if count == 1 else next(
-            candidate for k in range(count, len(taken) + 3) if (candidate := f"{variable}_{k}") not in taken
-        )
+        if group != frozenset({Use(ENTRY, True)}):
+            yield Web(variable, name, group, _expansion(nest, group, own))
+        while name in taken or name == variable:
+            count += 1
+            name = f"{variable}_{count}"
         taken.add(name)
-        yield Web(variable, name, frozenset(group), _expanded(nest, group, own))
 
 
-def _expanded(nest: Nest, group: set[Use], pairs: list[isl.Map]) -> tuple[str, ...]:
+def _expansion(nest: Nest, group: frozenset[Use], pairs: list[isl.Map]) -> tuple[str, ...]:
     """The longest common prefix of loops within which no value passes from one iteration to another."""
     paths = [nest.statement(use.statement).iterators for use in group]
     depth = 0
-    while all(len(path) > depth and path[: depth + 1] == paths[0][: depth + 1] for path in paths):
-        if not all(_is_within_iteration(pair, depth) for pair in pairs):
+    while all(len(path) > depth and path[depth] == paths[0][depth] for path in paths):
+        if not all(_stays_within(pair, depth) for pair in pairs):
             break
         depth += 1
     return paths[0][:depth]
 
 
-def _is_within_iteration(pair: isl.Map, position: int) -> bool:
+def _stays_within(pair: isl.Map, position: int) -> bool:
     """Whether both iterations always have the same value of the loop at `position`."""
     equal = isl.Map.universe(pair.get_space()).equate(isl.dim_type.in_, position, isl.dim_type.out, position)
     return pair.is_subset(equal)

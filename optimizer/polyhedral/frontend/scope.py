@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import copy
 from dataclasses import dataclass, field
+from typing import Any
 
-from optimizer.polyhedral.frontend.affine import Affine, NotAffine, affine, number, variable
+from optimizer.polyhedral.frontend.affine import Affine, NotAffine, affine, variable
 from optimizer.polyhedral.frontend.names import FunctionNames
 from optimizer.polyhedral.frontend.source import Module
 
@@ -34,6 +36,8 @@ class Scope:
     """The meaning of every name, while the function is walked in order."""
 
     module: Module
+    function: str
+    """The kernel's name."""
     names: FunctionNames
     arguments: dict[str, str]
     """Scalar argument -> dtype."""
@@ -48,7 +52,7 @@ class Scope:
 
     def is_parameter(self, name: str) -> bool:
         """Whether it is an integer argument that never changes."""
-        is_whole = self.arguments.get(name, "").startswith(("int", "uint"))
+        is_whole = self.arguments.get(name, "").startswith("int")
         return is_whole and name not in self.names.assigned and name not in self.names.loops
 
     def lookup(self, node: ast.expr) -> Affine | None:
@@ -85,7 +89,7 @@ class Scope:
         if name in self.names.assigned:
             return f"`{name}` is a variable that is computed while the kernel runs"
         if name in self.arguments:
-            return f"argument `{name}` is a {self.arguments[name]}, not an integer"
+            return f"argument `{name}` is a {self.arguments[name]}, not a signed integer"
         return f"`{name}` is not an integer that is known here"
 
     def extent(self, node: ast.expr) -> Affine | None:
@@ -105,35 +109,28 @@ class Scope:
 
     def rewritten(self, node: ast.expr) -> ast.expr:
         """An affine expression or condition over unique loop names and parameters only."""
-        return _Rewriter(self).visit(node)
+        return _Rewriter(self).visit(copy.deepcopy(node))
 
 
 class _Rewriter(ast.NodeTransformer):
+    """Replaces every name and every size that is read off an array."""
+
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
 
-    def visit(self, node: ast.AST) -> ast.AST:
-        if isinstance(node, ast.expr) and (extent := self.scope.extent(node)) is not None:
-            return expression_of(extent)
-        if isinstance(node, ast.Name):
-            return self._name(node.id)
-        fields = {name: self._field(value) for name, value in ast.iter_fields(node)}
-        return ast.copy_location(type(node)(**fields), node)
+    def visit(self, node: ast.AST) -> Any:
+        extent = self.scope.extent(node) if isinstance(node, ast.expr) else None
+        return super().visit(node) if extent is None else expression_of(extent)
 
-    def _field(self, value: object) -> object:
-        if isinstance(value, list):
-            return [self._field(part) for part in value]
-        return self.visit(value) if isinstance(value, ast.AST) else value
-
-    def _name(self, name: str) -> ast.expr:
-        scope = self.scope
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        name, scope = node.id, self.scope
         if name in scope.loops:
             return ast.Name(scope.loops[name], ast.Load())
         if name in scope.bindings:
             return scope.bindings[name].node
         if name not in scope.arguments and (value := scope.module.whole_number(name)) is not None:
-            return expression_of(number(value.constant))
-        return ast.Name(name, ast.Load())
+            return expression_of(value)
+        return node
 
 
 def expression_of(linear: Affine) -> ast.expr:

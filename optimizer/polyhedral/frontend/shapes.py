@@ -31,7 +31,7 @@ def read_shapes(
     Raises:
         SourceError: for a dimension that is not affine or whose size cannot be found out.
     """
-    whole = {s.name for s in signature if not s.is_array and s.dtype == "int64" and s.name not in names.assigned}
+    whole = {s.name for s in signature if not s.is_array and s.dtype.startswith("int") and s.name not in names.assigned}
     unpacked = _unpacked_names(function, names, {s.name for s in signature})
     symbols: list[tuple[str, str, int]] = []
     meaning: dict[str, str] = {name: name for name in whole}
@@ -76,9 +76,7 @@ def _extent(module: Module, array: str, node: ast.expr, lookup: Lookup) -> Affin
     return extent
 
 
-def _unpacked_names(
-    function: ast.FunctionDef, names: FunctionNames, arguments: set[str]
-) -> dict[tuple[str, int], str]:
+def _unpacked_names(function: ast.FunctionDef, names: FunctionNames, arguments: set[str]) -> dict[tuple[str, int], str]:
     """(array, dimension) -> the variable that the function reads it into at its top level."""
     found: dict[tuple[str, int], str] = {}
     for statement in function.body:

@@ -92,9 +92,13 @@ def _of_annotation(
         # Python numbers are passed where NumPy's of that kind are declared, and whole numbers where floats are.
         is_same = dtype == example[0] or (ranks[0] is None and (dtype, example[0]) == ("float64", "int64"))
         if not is_same or ranks[0] != ranks[1]:
-            shown = [f"{d}{'' if r is None else f' array of {r} dimensions'}" for d, r in zip((dtype, example[0]), ranks, strict=True)]
-            raise UserError(f"argument `{argument.arg}` is annotated as {shown[0]}, the example given is {shown[1]}")
+            declared, given = _shown(dtype, ranks[0]), _shown(example[0], ranks[1])
+            raise UserError(f"argument `{argument.arg}` is annotated as {declared}, the example given is {given}")
     return dtype, dimensions
+
+
+def _shown(dtype: str, rank: int | None) -> str:
+    return dtype if rank is None else f"{dtype} array of rank {rank}"
 
 
 def _read_annotation(

@@ -38,7 +38,7 @@ class Module:
     """Bound name -> what it stands for: `np` -> `numpy`, `sqrt` -> `math.sqrt`."""
 
     def resolve(self, node: ast.expr) -> str:
-        """The full dotted name of a function or constant: `np.sqrt` -> `numpy.sqrt`, `abs` -> `abs`; "" if it has none."""
+        """The full name of a function or constant: `np.sqrt` -> `numpy.sqrt`, `abs` -> `abs`; "" for anything else."""
         match node:
             case ast.Name(id=name):
                 return self.imports.get(name, name)
@@ -81,12 +81,18 @@ def parse_module(text: str, file: str) -> Module:
         raise SourceError(message, file=file, line=error.lineno or 1, column=column, text=shown) from None
     except (ValueError, RecursionError, MemoryError) as error:
         raise UserError(f"{file}: not readable as Python source: {error}") from None
-    module = Module(Source(text, file))
-    rebound: set[str] = set()
+    return _read_top_level(Source(text, file), tree)
+
+
+def _read_top_level(source: Source, tree: ast.Module) -> Module:
+    module = Module(source)
+    rebound = {name for node in ast.walk(tree) if isinstance(node, ast.Global) for name in node.names}
     for node in tree.body:
         match node:
             case ast.FunctionDef(name=name):
                 module.functions[name] = node
+            case ast.ClassDef() | ast.AsyncFunctionDef():
+                continue
             case ast.Import(names=names):
                 for alias in names:
                     top = alias.name.partition(".")[0]
@@ -94,16 +100,19 @@ def parse_module(text: str, file: str) -> Module:
             case ast.ImportFrom(module=str(origin), names=names, level=0):
                 for alias in names:
                     module.imports[alias.asname or alias.name] = f"{origin}.{alias.name}"
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(args=[ast.Name(id=same)])) if name == same:
+                continue  # `f = njit(f)` means what `f` means
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 _bind(module, rebound, name, value)
             case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
                 _bind(module, rebound, name, value)
-            case ast.AugAssign(target=ast.Name(id=name)):
-                rebound.add(name)
             case _:
-                pass
+                stored = (part for part in ast.walk(node) if isinstance(part, ast.Name))
+                rebound |= {name.id for name in stored if not isinstance(name.ctx, ast.Load)}
+    rebound |= module.constants.keys() & (module.functions.keys() | module.imports.keys())
     for name in rebound:
         module.constants.pop(name, None)
+        module.functions.pop(name, None)
     return module
 
 

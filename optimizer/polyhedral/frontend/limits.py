@@ -1,0 +1,22 @@
+"""Bounds what isl may spend on one function."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import islpy as isl
+
+from optimizer.errors import UserError
+from optimizer.polyhedral.model import operation_limit
+
+
+@contextmanager
+def limited(file: str, task: str) -> Generator[None]:
+    """Within it, `task` ("prove that ...") fails as the user's error once isl needs too many operations for it."""
+    try:
+        with operation_limit():
+            yield
+    except isl.Error as error:
+        message = f"{file}: cannot {task}: simplify the bounds and subscripts"
+        raise UserError(f"{message} ({str(error).strip()})") from None

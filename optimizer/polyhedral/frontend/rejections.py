@@ -1,0 +1,56 @@
+"""Statements that no kernel may have: why, and what to write instead."""
+
+from __future__ import annotations
+
+import ast
+
+from optimizer.errors import SourceError
+from optimizer.polyhedral.frontend.source import Source
+
+
+def unsupported(source: Source, node: ast.stmt) -> SourceError:
+    """The error for a statement of a kind that is not supported, or not here."""
+    match node:
+        case ast.Return():
+            return source.error(node, "`return` is only supported as the last line", "compute the result first")
+        case ast.While():
+            hint = "use `for` over a `range` whose bounds depend on loop variables and sizes only"
+            return source.error(node, "`while` is not supported: how often it runs is not known beforehand", hint)
+        case ast.Break() | ast.Continue():
+            word = type(node).__name__.lower()
+            hint = "put the condition into the bounds of the loop, or into an `if` around the rest of its body"
+            return source.error(node, f"`{word}` is not supported", hint)
+        case ast.Expr(value=ast.Call(func=function)):
+            hint = "leave the call out: only assignments have an effect that can be followed"
+            return source.error(node, f"a call of `{ast.unparse(function)}` for its effect is not supported", hint)
+        case ast.Import() | ast.ImportFrom():
+            return source.error(node, "`import` inside a kernel is not supported", "move it to the top of the file")
+        case _:
+            first = ast.unparse(node).strip().split(maxsplit=1)[0].rstrip(":")
+            hint = "a kernel consists of `for`, `if`, assignments and a final `return`"
+            return source.error(node, f"`{first}` is not supported in a kernel", hint)
+
+
+def data_dependent(source: Source, node: ast.If) -> SourceError:
+    """The error for an `if` that depends on more than loop variables and sizes."""
+    message = f"whether `{ast.unparse(node.test)}` holds is not known from loop variables and sizes"
+    return source.error(node.test, message, _as_choice(node))
+
+
+def _as_choice(node: ast.If) -> str:
+    """How to write a data-dependent `if` as a choice between values."""
+    test = ast.unparse(node.test)
+    match node:
+        case ast.If(body=[ast.Assign(targets=[target], value=value)], orelse=[]):
+            kept = ast.unparse(target)
+            return f"write `{kept} = {ast.unparse(value)} if {test} else {kept}`"
+        case ast.If(body=[ast.AugAssign(target=target, op=operator, value=value)], orelse=[]):
+            kept = ast.unparse(target)
+            return f"write `{kept} = {ast.unparse(ast.BinOp(target, operator, value))} if {test} else {kept}`"
+        case ast.If(
+            body=[ast.Assign(targets=[target], value=value)],
+            orelse=[ast.Assign(targets=[other], value=otherwise)],
+        ) if ast.unparse(target) == ast.unparse(other):
+            return f"write `{ast.unparse(target)} = {ast.unparse(value)} if {test} else {ast.unparse(otherwise)}`"
+        case _:
+            return "choose between values instead: `x = a if condition else b`"

@@ -1,0 +1,29 @@
+"""How times and scores read, everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from optimizer.verdict import Measurement
+
+
+def seconds_text(seconds: float) -> str:
+    """A duration with three digits in the unit that suits it: `12.3 ms`."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds * 1e9:.3g} ns"
+
+
+def speedup_text(speedup: float, interval: Sequence[float]) -> str:
+    """`2.31x (95% interval 2.25 to 2.37)`."""
+    return f"{speedup:.2f}x (95% interval {interval[0]:.2f} to {interval[1]:.2f})"
+
+
+def score_text(measurement: Measurement | None) -> str:
+    """`2.31x`, `5 tests`, or a dash without a measurement."""
+    if measurement is None:
+        return "-"
+    if measurement.unit == "x":
+        return f"{measurement.score:.2f}x"
+    return f"{measurement.score:.6g} {measurement.unit}".rstrip()

@@ -1,0 +1,16 @@
+@njit(fastmath={"contract"}, error_model="numpy")
+def lu(n, A):
+    if A.shape != (n, n):
+        raise ValueError("A must have shape (n, n)")
+    for i in range(1, n):
+        for j in range(i):
+            for k in range(j):
+                A[i, j] -= A[i, k] * A[k, j]
+            A[i, j] /= A[j, j]
+        for j_2 in range(n - 1, i - 1, -1):
+            k_2_rest = 2 * (max(i, 0) // 2)
+            for k_2 in range(0, k_2_rest, 2):
+                A[i, j_2] -= A[i, k_2] * A[k_2, j_2]
+                A[i, j_2] -= A[i, k_2 + 1] * A[k_2 + 1, j_2]
+            for k_2 in range(k_2_rest, i):
+                A[i, j_2] -= A[i, k_2] * A[k_2, j_2]

@@ -1,0 +1,84 @@
+"""Runs a nest without any code generator: lists every iteration, sorts them by the tree's order, executes the bodies.
+
+The slowest and plainest meaning a nest can have, to compare with what the function itself does.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from typing import Any
+
+import islpy as isl
+import numpy as np
+
+from optimizer.polyhedral.nest import ArgumentKind, Nest, Role
+from optimizer.polyhedral.order import timed_leaves
+
+
+def sizes_of(nest: Nest, arguments: Mapping[str, Any]) -> dict[str, int]:
+    """The value of every parameter."""
+    symbols = {symbol: arguments[array].shape[dimension] for symbol, array, dimension in nest.extents}
+    whole = {a.name: arguments[a.name] for a in nest.arguments if a.kind is ArgumentKind.PARAMETER}
+    return {name: int((whole | symbols)[name]) for name in nest.parameters}
+
+
+def instances(nest: Nest, sizes: Mapping[str, int]) -> list[tuple[str, dict[str, int]]]:
+    """Every iteration (statement and values of its iterators) in the order of the nest's tree."""
+    found: list[tuple[tuple[int, ...], str, dict[str, int]]] = []
+    for timed in timed_leaves(nest.tree):
+        statement = nest.statement(timed.leaf.statement)
+        for point in points(isl.Set(statement.domain), sizes):
+            values = dict(zip(statement.iterators, point, strict=True))
+            time = tuple(eval(entry, {}, values) for entry in timed.time)
+            found.append((time, statement.name, values))
+    return [(name, values) for _, name, values in sorted(found, key=lambda item: item[0])]
+
+
+def points(domain: isl.Set, sizes: Mapping[str, int]) -> list[tuple[int, ...]]:
+    """Every element of a set at the given sizes."""
+    for name, value in sizes.items():
+        position = domain.find_dim_by_name(isl.dim_type.param, name)
+        if position >= 0:
+            domain = domain.fix_val(isl.dim_type.param, position, isl.Val(value))
+    found: list[tuple[int, ...]] = []
+    dimensions = range(domain.dim(isl.dim_type.set))
+    domain.project_out_all_params().foreach_point(
+        lambda point: found.append(tuple(point.get_coordinate_val(isl.dim_type.set, k).to_python() for k in dimensions))
+    )
+    return found
+
+
+def run(nest: Nest, arguments: Mapping[str, Any]) -> Any:
+    """What the function returns; arrays among the arguments are changed as the function changes them."""
+    sizes = sizes_of(nest, arguments)
+    space: dict[str, Any] = {"np": np}
+    exec(nest.preamble, space)
+    space |= {**arguments, **sizes}
+    for array in nest.arrays:
+        if array.role is Role.LOCAL:
+            shape = tuple(eval(extent, {}, dict(sizes)) for extent in array.shape)
+            space[array.name] = getattr(np, array.fill)(shape, dtype=array.dtype)
+    exec("\n".join(nest.prologue), space)
+    bodies = {statement.name: compile(statement.body, statement.name, "exec") for statement in nest.statements}
+    for name, values in instances(nest, sizes):
+        space |= values
+        exec(bodies[name], space)
+    if not nest.epilogue:
+        return None
+    returned = ast.parse(nest.epilogue[0]).body[0]
+    assert isinstance(returned, ast.Return)
+    return eval(ast.unparse(returned).removeprefix("return "), space)
+
+
+def accessed(nest: Nest, sizes: Mapping[str, int], name: str, values: Mapping[str, int]) -> list[tuple[str, Any, bool]]:
+    """The elements that one iteration touches according to the nest's accesses: (array, index, is_write)."""
+    words = {**sizes, **values, "floor": np.floor, "min": min, "max": max}
+    return [
+        (access.array, tuple(int(eval(_python(s), {}, dict(words))) for s in access.subscripts), access.is_write)
+        for access in nest.statement(name).accesses
+    ]
+
+
+def _python(expression: str) -> str:
+    return expression.replace(" mod ", " % ")

@@ -1,0 +1,97 @@
+"""`loopwright explain`."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from optimizer.cli import main
+from optimizer.cli.explain import MOST_DEPENDENCES, dependence_table
+from optimizer.polyhedral.explain import Dependence
+from optimizer.polyhedral.legality import Kind
+
+OWN = """
+import numpy as np
+from jaxtyping import Float64
+
+
+def smooth(n: int, x: Float64[np.ndarray, "n"], y: Float64[np.ndarray, "n"]):
+    total = 0.0
+    for i in range(1, n - 1):
+        s = x[i - 1] + x[i + 1]
+        y[i] = 0.5 * s
+    for i in range(n):
+        total += y[i]
+    return total
+"""
+
+
+@pytest.fixture(autouse=True)
+def no_peaks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine's peaks take seconds to measure; what is shown of them is tested with a made-up limit."""
+    monkeypatch.setattr("optimizer.cli.explain.limit_seconds", lambda problem: 0.0123)
+
+
+def explained(*arguments: str) -> str:
+    result = CliRunner().invoke(main, ["explain", *arguments])
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def explained_json(*arguments: str) -> dict[str, Any]:
+    return json.loads(explained(*arguments, "--json"))
+
+
+def test_names_stand_beside_the_source() -> None:
+    lines = explained("gemm").splitlines()
+    shown = [line.split(maxsplit=2)[1:] for line in lines if line[:5].strip().isdigit()]
+    assert ["S1", "C[i, j] += alpha * A[i, k] * B[k, j]"] in shown
+    assert ["j_2", "for j in range(nj):"] in shown
+    assert "parallel    i, j, j_2" in lines
+    assert "permutable  (k, j_2)" in lines
+    assert "C      S1 -> S1    RAW+WAW+WAR  carried by k" in lines
+    assert any(line.startswith("this machine's limit at large") and line.endswith("12.3 ms") for line in lines)
+
+
+def test_json_has_what_the_design_names() -> None:
+    data = explained_json("lu", "--size", "mini")
+    assert {"loops", "statements", "dependences", "parallel", "permutable", "limit_seconds"} <= set(data)
+    assert [loop["name"] for loop in data["loops"]] == ["i", "j", "k", "j_2", "k_2"]
+    assert [statement["name"] for statement in data["statements"]] == ["S0", "S1", "S2"]
+    assert data["parallel"] == ["j_2"]
+    assert data["limit_seconds"] == 0.0123
+    carried = [d for d in data["dependences"] if d["kind"] == "RAW" and (d["source"], d["sink"]) == ("S2", "S1")]
+    assert [d["carried_by"] for d in carried] == [["i"]]
+
+
+def test_a_file_needs_no_size(tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(OWN, encoding="utf-8")
+    data = explained_json(str(path))
+    assert data["limit_seconds"] is None
+    assert data["parallel"] == ["i"]
+    assert data["scalars"] == {"total": None, "s": ["i"]}
+    text = explained(f"{path}:smooth")
+    assert "scalars     s with a copy for each i" in text
+    assert "scalars     total with one value, carried along" in text
+
+
+def test_a_schedule_is_explained_with_its_code() -> None:
+    schedule = "reorder(i, k, j); parallel(i)"
+    text = explained("matmul", "--size", "mini", "--schedule", schedule)
+    assert f"after {schedule}" in text
+    assert "for i parallel" in text
+    assert "for i in prange(" in text
+    data = explained_json("matmul", "--size", "mini", "--schedule", schedule)
+    assert data["permutable"] == [["i", "k", "j"]]
+    assert "prange" in data["code"]
+
+
+def test_dependences_are_cut_to_a_readable_number() -> None:
+    many = tuple(Dependence(f"A{k}", Kind.RAW, "S0", "S1", ("i",), False) for k in range(MOST_DEPENDENCES + 5))
+    lines = dependence_table(many).splitlines()
+    assert len(lines) == MOST_DEPENDENCES + 2
+    assert lines[-1] == "... and 5 more (--json lists all)"
+    assert dependence_table(()) == "no dependences: every order of the iterations is legal"

@@ -1,0 +1,187 @@
+"""`loopwright run`, `resume`, `replay` and `rescore`, for all three kinds of problem."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from optimizer.cli import main
+from optimizer.events import Observer, TrialFinished
+from optimizer.journal import read_record
+from optimizer.loop import run_loop
+from optimizer.plan import StopReason
+
+CHECK = '''
+def check(text):
+    """As many points as there are a's."""
+    return float(text.count("a")), "more a, please"
+'''
+SMALL = ("--size", "mini", "--threads", "1", "--policy", "random", "--seed", "5")
+
+
+def invoke(*arguments: str) -> Result:
+    return CliRunner().invoke(main, arguments)
+
+
+def invoke_json(*arguments: str) -> dict[str, Any]:
+    result = invoke(*arguments, "--json")
+    assert result.exit_code == 0, (result.output, result.exception)
+    return json.loads(result.stdout)
+
+
+@pytest.fixture(scope="module")
+def kernel_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """One real run of a kernel, exported."""
+    folder = tmp_path_factory.mktemp("kernel")
+    arguments = ("run", "matmul", *SMALL, "--evaluations", "3", "--chains", "2")
+    data = invoke_json(*arguments, "--out", str(folder / "fast.py"), "--run-dir", str(folder / "run"))
+    return folder, data
+
+
+def test_run_of_a_kernel(kernel_run: tuple[Path, dict[str, Any]]) -> None:
+    folder, data = kernel_run
+    assert (data["kernel"], data["size"]) == ("matmul", {"ni": 20, "nj": 25, "nk": 30}) or data["size"]
+    assert data["evaluations"] == 3
+    assert data["stop_reason"] == "budget_evaluations"
+    assert data["speedup"] >= 1.0
+    assert data["interval"][0] <= data["speedup"] <= data["interval"][1]
+    assert data["run_dir"] == str(folder / "run")
+    assert data["export"] == str(folder / "fast.py")
+    assert sum(data["outcomes"].values()) >= 3
+
+
+def test_the_exported_module_agrees_with_the_original(kernel_run: tuple[Path, dict[str, Any]]) -> None:
+    folder, _ = kernel_run
+    done = subprocess.run(
+        [sys.executable, "fast.py"], cwd=folder, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "agrees with" in done.stdout
+
+
+def test_resume_of_a_finished_run_tells_it_again(kernel_run: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+    folder, data = kernel_run
+    journal = (folder / "run" / "journal.jsonl").read_bytes()
+    again = invoke_json("resume", str(folder / "run"), "--out", str(tmp_path / "again.py"))
+    assert {**again, "seconds": 0, "export": 0} == {**data, "seconds": 0, "export": 0}
+    assert (folder / "run" / "journal.jsonl").read_bytes() == journal
+    assert "def matmul(" in (tmp_path / "again.py").read_text(encoding="utf-8")
+
+
+def test_rescore_judges_every_candidate_again(kernel_run: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+    folder, _ = kernel_run
+    data = invoke_json("rescore", str(folder / "run"), "--run-dir", str(tmp_path / "again"))
+    texts = {trial.candidate.digest for trial in read_record(folder / "run").trials}
+    assert len(data["trials"]) == len(texts)
+    assert all(
+        trial["then"]["outcome"] == trial["now"]["outcome"] or trial["now"]["outcome"] for trial in data["trials"]
+    )
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    (tmp_path / "check.py").write_text(CHECK, encoding="utf-8")
+    (tmp_path / "start.txt").write_text("a banana and a car\n", encoding="utf-8")
+    return tmp_path
+
+
+def text_arguments(folder: Path) -> tuple[str, ...]:
+    return ("run", "--verifier", f"{folder}/check.py:check", "--seed-text", str(folder / "start.txt"))
+
+
+def test_a_text_with_a_check(text: Path) -> None:
+    arguments = (*text_arguments(text), "--evaluations", "6", "--run-dir", str(text / "run"))
+    data = invoke_json(*arguments, "--out", str(text / "best.txt"))
+    assert data["kind"] == "text"
+    assert data["baseline_score"] == 6.0
+    assert data["score"] >= 6.0
+    assert data["evaluations"] == 6
+    assert (text / "best.txt").read_text(encoding="utf-8") == data["candidate"]
+
+    result = invoke("resume", str(text / "run"))
+    assert result.exit_code == 0
+    assert result.stdout.startswith("start.txt: ")
+    replayed = invoke_json("replay", str(text / "run"), "--run-dir", str(text / "replayed"))
+    assert replayed["candidate"] == data["candidate"]
+    assert replayed["outcomes"] == data["outcomes"]
+    shown = invoke("rescore", str(text / "run"), "--run-dir", str(text / "rescored"))
+    assert shown.exit_code == 0
+    assert ", 0 with another outcome; " in shown.stdout
+
+
+def test_a_module_under_its_tests(tmp_path: Path) -> None:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_middle.py").write_text(
+        "from middle import middle\n\n\ndef test_odd():\n    assert middle([1, 2, 3]) == 2\n", encoding="utf-8"
+    )
+    (tmp_path / "middle.py").write_text("def middle(items):\n    return items[len(items) // 3]\n", encoding="utf-8")
+    data = invoke_json(
+        "run", "--tests", str(tmp_path / "tests"), "--seed-text", str(tmp_path / "middle.py"),
+        "--evaluations", "2", "--deadline", "30", "--run-dir", str(tmp_path / "run"),
+    )  # fmt: skip
+    assert data["kind"] == "suite"
+    assert data["evaluations"] == 2
+
+
+def test_progress_goes_to_standard_error(text: Path) -> None:
+    result = invoke(*text_arguments(text), "--evaluations", "3", "--run-dir", str(text / "run"), "--json")
+    json.loads(result.stdout)
+    lines = result.stderr.splitlines()
+    assert lines[0] == "start.txt: 1 chain of up to 60 steps"
+    assert sum(line.startswith("trial ") for line in lines) >= 3
+
+
+def test_an_interrupt_saves_everything_and_says_how_to_go_on(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def impatient(*arguments: Any) -> Any:
+        *first, observer = arguments
+
+        class Impatient:
+            def notify(self, event: Any) -> None:
+                observer.notify(event)
+                if isinstance(event, TrialFinished) and event.trial.number == 2:
+                    raise KeyboardInterrupt
+
+        watcher: Observer = Impatient()
+        return run_loop(*first, watcher)
+
+    arguments = (*text_arguments(text), "--evaluations", "5", "--run-dir", str(text / "run"))
+    with monkeypatch.context() as patch:
+        patch.setattr("optimizer.run.run_loop", impatient)
+        result = invoke(*arguments)
+    assert result.exit_code == 130
+    assert f"loopwright resume {text / 'run'}" in result.stdout
+    assert len(read_record(text / "run").trials) == 3
+    data = invoke_json("resume", str(text / "run"))
+    assert data["evaluations"] == 5
+    assert data["stop_reason"] == StopReason.BUDGET_EVALUATIONS
+
+
+def test_control_c_on_the_real_command(text: Path) -> None:
+    slow = CHECK.replace("    return", "    import time\n    time.sleep(0.3)\n    return")
+    (text / "check.py").write_text(slow, encoding="utf-8")
+    command = [sys.executable, "-m", "optimizer.cli", *text_arguments(text), "--evaluations", "500"]
+    with subprocess.Popen(
+        [*command, "--run-dir", str(text / "run")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONUNBUFFERED": "1"},
+    ) as process:
+        assert process.stderr is not None
+        while not process.stderr.readline().startswith("trial 1"):
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        started = time.monotonic()
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert time.monotonic() - started < 10
+    assert "Traceback" not in err
+    assert f"go on with: loopwright resume {text / 'run'}" in out
+    assert len(read_record(text / "run").trials) >= 2

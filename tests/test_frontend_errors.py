@@ -1,0 +1,313 @@
+"""Everything that is not supported is refused at its exact place, with the reason and what to write instead."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from optimizer.errors import SourceError, UserError
+from optimizer.polyhedral.frontend import nest_of_file, nest_of_function, nest_of_source
+
+HEADER = """\
+import math
+import numpy as np
+import numpy.typing as npt
+from jaxtyping import Float, Float64, Int64
+from functools import lru_cache
+LIMIT = math.inf
+size = 3
+if LIMIT: size = 4
+TABLE = [1, 2]
+def helper(x): return x * 2.0
+def noisy(x):
+    print(x)
+    return x
+@lru_cache
+def cached(x): return x
+def endless(x):
+    return endless(x - 1.0)
+"""
+SIGNATURE = (
+    'def f(n: int, m: int, alpha: float, A: Float64[np.ndarray, "n n"], x: Float64[np.ndarray, "n"], '
+    'idx: Int64[np.ndarray, "n"]):\n'
+)
+
+
+def rejected(text: str, examples: dict[str, Any] | None = None) -> SourceError:
+    with pytest.raises(SourceError) as caught:
+        nest_of_source(text, "f", "kernel.py", examples)
+    return caught.value
+
+
+# Each: the body, in which `$` stands just before the offending place, and parts of the message and of the hint.
+BODIES = {
+    "while": ("$while n > 0:\n    n -= 1", "`while` is not supported", "`for` over a `range`"),
+    "break": ("for i in range(n):\n    x[i] = 1.0\n    $break", "`break` is not supported", "into the bounds"),
+    "continue": ("for i in range(n):\n    $continue", "`continue` is not supported", "`if` around the rest"),
+    "indirect": ("for i in range(n):\n    x[$idx[i]] = 1.0", "`idx[i]` is data", "gather the elements"),
+    "indirect read": ("for i in range(n):\n    x[i] = A[i, $idx[i]]", "this subscript is not affine", "gather"),
+    "product": (
+        "for i in range(n):\n    x[$i * i] = 1.0",
+        "`i * i` multiplies two variables",
+        "sums of loop variables",
+    ),
+    "parametric product": ("for i in range(n):\n    x[$n * i] = 1.0", "`n * i` multiplies", "sums of loop variables"),
+    "true division": ("for i in range($n / 2):\n    x[i] = 1.0", "`/` gives a float", ""),
+    "non-affine bound": ("for i in range($n * m):\n    x[i] = 1.0", "the bound of this loop is not affine", "sums of"),
+    "data bound": ("for i in range(n):\n    for j in range($idx[i]):\n        A[i, j] = 0.0", "is data", "gather"),
+    "float bound": ("for i in range($alpha):\n    x[i] = 1.0", "`alpha` is a float64, not a signed integer", ""),
+    "division by a variable": ("for i in range(n):\n    x[$i // m] = 1.0", "does not divide by a constant", ""),
+    "step of a variable": ("for i in range(0, n, $m):\n    x[i] = 1.0", "step of a loop must be a whole number", "2"),
+    "step of zero": ("for i in range(0, n, $0):\n    x[i] = 1.0", "other than 0", ""),
+    "not a range": ("for v in $x:\n    A[0, 0] = v", "a loop over `x` is not supported", "range(...)"),
+    "enumerate": ("for i, v in enumerate(x):\n    A[0, 0] = v", "one loop variable", "for i in range"),
+    "for else": ("for i in range(n):\n    x[i] = 1.0\nelse:\n    $x[0] = 2.0", "`else` of a loop", "behind the loop"),
+    "same variable inside": (
+        "for i in range(n):\n    for $i in range(n):\n        x[i] = 1.0",
+        "also that of a loop around",
+        "a variable of its own",
+    ),
+    "loop variable assigned": (
+        "for i in range(n):\n    $i = 3\n    x[i] = 1.0",
+        "`i` is a loop variable",
+        "another name",
+    ),
+    "loop variable changed": ("for i in range(n):\n    x[i] = 1.0\n    $i += 1", "only its loop may change it", ""),
+    "loop variable afterwards": ("for i in range(n):\n    x[i] = 1.0\nx[$i] = 2.0", "no value outside its loop", ""),
+    "loop variable as value": ("for i in range(n):\n    x[i] = 1.0\nx[0] = $i", "no value outside its loop", "inside"),
+    "data-dependent if": (
+        "for i in range(n):\n    if $x[i] > 0.0:\n        x[i] = alpha",
+        "whether `x[i] > 0.0` holds is not known",
+        "write `x[i] = alpha if x[i] > 0.0 else x[i]`",
+    ),
+    "data-dependent augmented if": (
+        "for i in range(n):\n    if $alpha > 0.0:\n        x[i] += 1.0",
+        "whether `alpha > 0.0` holds",
+        "write `x[i] = x[i] + 1.0 if alpha > 0.0 else x[i]`",
+    ),
+    "data-dependent if else": (
+        "for i in range(n):\n    if $x[i] > 0.0:\n        x[i] = 1.0\n    else:\n        x[i] = 2.0",
+        "whether `x[i] > 0.0` holds",
+        "write `x[i] = 1.0 if x[i] > 0.0 else 2.0`",
+    ),
+    "slice": ("for i in range(n):\n    A[i, $:] = 0.0", "`A[i, :]` is a slice", "write a loop"),
+    "slice read": ("for i in range(n):\n    x[i] = helper(x[$0:n])", "is a slice", "write a loop"),
+    "ellipsis": ("for i in range(n):\n    A[i, $...] = 0.0", "is a slice", "write a loop"),
+    "row": ("for i in range(n):\n    x[i] = $A[i]", "`A[i]` has 1 of the 2 subscripts", "rows as a whole"),
+    "whole array": ("for i in range(n):\n    x[i] = $A * 2.0", "`A` stands for the whole array", "`A[i, j]`"),
+    "whole array function": ("for i in range(n):\n    x[i] = np.sqrt($x)", "`x` stands for the whole array", "`x[i]`"),
+    "matrix product": ("for i in range(n):\n    x[i] = $A @ x", "`@` works on whole arrays", "as loops"),
+    "array rebound": ("for i in range(n):\n    x[i] = 1.0\n$x = A", "`x` is an array", "its elements"),
+    "method": ("for i in range(n):\n    x[i] = $A.sum()", "`A.sum` cannot be called", ""),
+    "unknown function": (
+        "for i in range(n):\n    x[i] = $math.sqrtt(x[i])",
+        "`math.sqrtt` cannot be called",
+        "`math.sqrt`",
+    ),
+    "attribute": ("for i in range(n):\n    x[i] = $A.size", "attribute `A.size`", "argument"),
+    "call for effect": ("for i in range(n):\n    $print(i)", "a call of `print` for its effect", "leave the call out"),
+    "impure helper": ("for i in range(n):\n    x[i] = $noisy(x[i])", "calls `print`", "compute a number from numbers"),
+    "recursive helper": ("for i in range(n):\n    x[i] = $endless(x[i])", "it calls itself", ""),
+    "recursion": ("for i in range(n):\n    x[i] = $f(n, m, alpha, A, x, idx)", "`f` calls itself: recursion", ""),
+    "keyword": ("for i in range(n):\n    x[i] = $max(x[i], 0.0, key=abs)", "called with keywords", "plain arguments"),
+    "undefined": ("for i in range(n):\n    x[i] = $alhpa * x[i]", "`alhpa` is not defined (did you mean `alpha`?)", ""),
+    "unknown array": ("for i in range(n):\n    $B[i] = 0.0", "`B` is not an array that is known here", "np.zeros"),
+    "module list": ("for i in range(n):\n    x[i] = $TABLE * 2", "`TABLE` is not a number that is fixed", "argument"),
+    "rebound constant": ("for i in range($size):\n    x[i] = 1.0", "`size` is not an integer that is known", ""),
+    "text": ("for i in range(n):\n    x[i] = $'a'", "is not supported in a kernel", "numbers"),
+    "lambda": ("for i in range(n):\n    x[i] = $(lambda: 1.0)()", "cannot be called", ""),
+    "comprehension": ("for i in range(n):\n    x[i] = $[k for k in range(3)]", "is not supported", "numbers"),
+    "comparison by in": ("for i in range(n):\n    x[i] = 1.0 if $i in (1, 2) else 0.0", "`is` and `in`", "=="),
+    "early return": ("for i in range(n):\n    $return x", "only supported as the last line", ""),
+    "returned element": ("for i in range(n):\n    x[i] = 1.0\nreturn $x[0]", "cannot be returned directly", "variable"),
+    "try": ("for i in range(n):\n    $try:\n        x[i] = 1.0\n    finally:\n        pass", "`try", "`for`, `if`"),
+    "with": ("for i in range(n):\n    $with x:\n        pass", "`with` is not supported", "`for`, `if`"),
+    "assert": ("$assert n > 0\nfor i in range(n):\n    x[i] = 1.0", "`assert` is not supported", ""),
+    "global": ("$global LIMIT\nfor i in range(n):\n    x[i] = 1.0", "`global` is not supported", ""),
+    "import": ("$import os\nfor i in range(n):\n    x[i] = 1.0", "`import` inside a kernel", "top of the file"),
+    "nested function": ("$def g(): return 1\nfor i in range(n):\n    x[i] = 1.0", "`def` is not supported", ""),
+    "delete": ("$del n\nfor i in range(m):\n    x[i] = 1.0", "`del` is not supported", ""),
+    "swap": (
+        "a = x[0]\nb = x[1]\nfor i in range(n):\n    a, b = b, $a\n    x[i] = a",
+        "`a` is read here and changed by the same assignment",
+        "one by one",
+    ),
+    "unpacking": (
+        "for i in range(n):\n    $a, b = helper(x[i])\n    x[i] = a",
+        "several variables is not supported",
+        "",
+    ),
+    "wrong shape": ("p, q = $x.shape\nfor i in range(n):\n    x[i] = 1.0", "not an array of 2 dimensions", ""),
+    "decorated helper": ("for i in range(n):\n    x[i] = $cached(x[i])", "decorator `@lru_cache` may change", ""),
+    "attribute target": ("for i in range(n):\n    $x.flags = 1", "assignment to `x.flags`", ""),
+    "array in loop": ("for i in range(n):\n    $t = np.zeros(n)\n    x[i] = t[0]", "inside a loop", "before the loops"),
+    "array twice": ("$t = np.zeros(n)\nt = np.zeros(m)\nfor i in range(n):\n    x[i] = t[i]", "more than once", ""),
+    "array of unknown size": ("t = np.zeros($idx[0])\nfor i in range(n):\n    x[i] = t[i]", "is data", ""),
+    "array of divided size": ("t = np.zeros($n // 2)\nfor i in range(n):\n    x[i] = 1.0", "is not a sum", "argument"),
+    "array of complex": ("t = np.zeros(n, dtype=$complex)\nfor i in range(n):\n    x[i] = 1.0", "is not a type", ""),
+    "other array": ("t = $np.full(n, 1.0)\nfor i in range(n):\n    x[i] = t[i]", "`np.full` cannot be called", ""),
+    "unset": (
+        "for i in range(n):\n    s = $t + 1.0\n    t = s\n    x[i] = s",
+        "`t` is read before it is assigned",
+        "value",
+    ),
+    "sometimes unset": (
+        "for i in range(n):\n    for j in range(m):\n        s = x[j]\n    x[i] = $s",
+        "`s` is read before it is assigned, for example when n = ",
+        "give `s` a value before the loops",
+    ),
+    "unset at return": (
+        "for i in range(n):\n    s = x[i]\nreturn $s",
+        "`s` is read before it is assigned, for exam",
+        "",
+    ),
+    "unset sum": ("for i in range(n):\n    $s += x[i]", "`s` is read before it is assigned", "value before the loops"),
+    "unset prologue": ("for i in range(n):\n    x[i] = $c\nc = 2.0 * alpha", "`c` is read before it is assigned", ""),
+    "reserved": ("for i in range(n):\n    $max = 1.0\n    x[i] = max", "`max` cannot be the name of a variable", ""),
+    "walrus": ("for i in range(n):\n    x[i] = $(y := 2.0)", "is not supported in a kernel", ""),
+    "out of bounds": (
+        "for i in range(n):\n    x[i] = $x[i + 1]",
+        "S0 at i=0 reads x[1], but x has the shape [n], here [1]",
+        "",
+    ),
+    "below": ("for i in range(n):\n    $x[i - 1] = 0.0", "S0 at i=0 writes x[-1]", "shorter"),
+}
+
+
+@pytest.mark.parametrize("case", BODIES)
+def test_refused_in_a_body(case: str) -> None:
+    body, message, hint = BODIES[case]
+    marked = HEADER + SIGNATURE + "".join(f"    {line}\n" for line in body.splitlines())
+    text = marked.replace("$", "")
+    error = rejected(text)
+    assert message in error.message
+    assert hint in error.hint
+    assert text.splitlines()[error.line - 1] == error.text
+    if "$" in marked:
+        before = marked.partition("$")[0]
+        place = (before.count("\n") + 1, len(before) - before.rfind("\n") - 1)
+        # A parenthesis is no part of the expression inside it.
+        opening = error.text[place[1]] == "("
+        assert (error.line, error.column) in {place, (place[0], place[1] + opening)}
+    first, shown, caret, *_ = str(error).splitlines()
+    assert first == f"kernel.py:{error.line}:{error.column + 1}: {error.message}"
+    assert shown == f"    {error.text.rstrip()}"
+    assert caret == " " * (4 + error.column) + "^"
+
+
+SIGNATURES = {
+    "no type": ("def f($x):", "argument `x` has no type", "Float64[np.ndarray"),
+    "bare array": ("def f(x: $np.ndarray):", "says too little: `np.ndarray`", "Float64[np.ndarray"),
+    "any float": ('def f(x: $Float[np.ndarray, "n"]):', "says too little", "Float64[np.ndarray"),
+    "other type": ("def f(x: $str):", "says too little: `str`", ""),
+    "list": ("def f(x: $list[int]):", "says too little", ""),
+    "star": ("def f(*$x):", "keyword-only", "ordinary position"),
+    "any rank": ('def f(x: Float64[np.ndarray, $"..."]):', "number of dimensions must be fixed", ""),
+    "variadic": ('def f(x: Float64[np.ndarray, $"*n"]):', "dimension `*n` is not", ""),
+    "no dimension": ('def f(x: Float64[np.ndarray, $""]):', "without dimensions", "`x: float`"),
+    "unknown size": ('def f(x: Float64[np.ndarray, $"n+1"]):', "`n` is neither an integer argument nor the size", ""),
+    "product size": ('def f(n: int, x: Float64[np.ndarray, $"n*n"]):', "multiplies two variables", ""),
+    "divided size": ('def f(n: int, x: Float64[np.ndarray, $"n//2"]):', "is not a sum", "a name of its own"),
+    "float size": ('def f(n: float, x: Float64[np.ndarray, $"n+1"]):', "`n` is neither", ""),
+    "reserved": ("def f($min: float):", "`min` cannot be the name of an argument", "another name"),
+    "reserved by isl": ("def f($exists: int):", "`exists` cannot be the name of an argument", ""),
+    "not ASCII": ("def f($β: float):", "`β` cannot be the name", ""),
+}
+
+
+@pytest.mark.parametrize("case", SIGNATURES)
+def test_refused_in_a_signature(case: str) -> None:
+    header, message, hint = SIGNATURES[case]
+    text = HEADER + header.replace("$", "") + "\n    for i in range(3):\n        x[i] = 0.0\n"
+    error = rejected(text)
+    assert message in error.message
+    assert hint in error.hint
+    assert (error.line, error.column) == (HEADER.count("\n") + 1, header.index("$"))
+
+
+def test_columns_count_characters_not_bytes() -> None:
+    body = "    for i in range(n):\n        x[i] = 'äöü' if n else y\n"
+    error = rejected(HEADER + SIGNATURE + body.replace("'äöü' if n else y", "alpha if x[i] else 'äöü'"))
+    assert error.column == body.splitlines()[1].index("'") + len("alpha if x[i] else ")
+    assert error.text[error.column] == "'"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column"), [("def f(:\n    pass\n", 1, 6), ("x = (1\n", 1, 4), ("def f():\n", 1, 8)]
+)
+def test_syntax_errors_are_shown_at_their_place(text: str, line: int, column: int) -> None:
+    error = rejected(text)
+    assert "syntax error" in error.message
+    assert (error.line, error.column) == (line, column)
+
+
+def test_a_text_that_is_no_source_is_one_message() -> None:
+    with pytest.raises(UserError, match=r"kernel\.py"):
+        nest_of_source("x = 1\0", None, "kernel.py")
+
+
+def test_no_loops() -> None:
+    assert "`f` has no loops" in rejected("def f(n: int):\n    return n\n").message
+    assert "`f` has no loops" in rejected("def f(n: int):\n    for i in range(n):\n        pass\n").message
+    with pytest.raises(UserError, match=r"no function with loops in kernel\.py \(f\)"):
+        nest_of_source("def f(n: int):\n    return n\n", None, "kernel.py")
+
+
+def test_decorators_that_change_a_function_are_refused() -> None:
+    error = rejected(HEADER + "@np.vectorize\n" + SIGNATURE + "    pass\n")
+    assert "decorator `@np.vectorize` may change what the function does" in error.message
+    assert error.column == 1
+
+
+def test_a_redefined_builtin_is_refused() -> None:
+    assert "`max` a meaning of its own" in rejected("from numpy import max\n" + SIGNATURE + "    pass\n").message
+
+
+TWO = "def g(n: int):\n    for i in range(n): pass\ndef h(n: int):\n    for i in range(n): pass\ndef _hidden(): pass\n"
+
+
+def test_files_and_functions_that_are_not_there(tmp_path: Path) -> None:
+    path = tmp_path / "two.py"
+    path.write_text(TWO)
+    with pytest.raises(UserError, match=r"no such file: missing\.py"):
+        nest_of_file("missing.py:gemm")
+    with pytest.raises(UserError, match="cannot read"):
+        nest_of_file(str(tmp_path))
+    with pytest.raises(UserError, match=r"no function `k` in .*: there are g, h, _hidden"):
+        nest_of_file(f"{path}:k")
+    with pytest.raises(UserError, match=r"several functions with loops: g, h. Name one: .*two.py:g"):
+        nest_of_file(str(path))
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UserError, match="cannot read"):
+        nest_of_file(str(path))
+
+
+def test_examples_that_do_not_fit() -> None:
+    text = "import numpy as np\nfrom jaxtyping import Float64\n" + 'def f(x: Float64[np.ndarray, "n"]):\n    pass\n'
+    with pytest.raises(UserError, match="`x` is annotated as float64 array of rank 1, the example given is float32"):
+        nest_of_source(text, "f", "k.py", {"x": np.zeros(3, np.float32)})
+    with pytest.raises(UserError, match="argument `x` is an array of complex128"):
+        nest_of_source("def f(x):\n    pass\n", "f", "k.py", {"x": np.zeros(3, complex)})
+    with pytest.raises(UserError, match="argument `x` is of type list"):
+        nest_of_source("def f(x):\n    pass\n", "f", "k.py", {"x": [1.0]})
+
+
+def scaled(x, factor):  # type: ignore[no-untyped-def]
+    for i in range(len(x)):
+        x[i] *= factor
+
+
+def test_functions_whose_source_or_arguments_are_unusable() -> None:
+    with pytest.raises(UserError, match="do not fit"):
+        nest_of_function(scaled, [np.zeros(3)])
+    with pytest.raises(SourceError, match="argument `x` has no type"):
+        nest_of_function(scaled)
+    space: dict[str, Any] = {}
+    exec("def made(x):\n    for i in range(3): x[i] = 0.0\n", space)
+    with pytest.raises(UserError, match="source of `made` cannot be found"):
+        nest_of_function(space["made"], [np.zeros(3)])
+    with pytest.raises(UserError, match="is not a Python function"):
+        nest_of_function(len, [np.zeros(3)])

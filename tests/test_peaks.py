@@ -1,0 +1,182 @@
+"""The machine's limits, its fingerprint and noise, and what is too good to be true."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from optimizer.candidate import Candidate
+from optimizer.errors import InfrastructureError
+from optimizer.measure.bench import Bench, TimeLimits
+from optimizer.measure.lane import TimingLane
+from optimizer.measure.machine import this_machine
+from optimizer.measure.noise import Fitness, measure_noise
+from optimizer.measure.peaks import Peaks, machine_peaks
+from optimizer.verdict import Measurement, Reason, Status
+from tests.measured_problem import TextProblem
+from tests.test_timing import PROBLEM, REPEATED, repeated
+from verifiers.plausibility import Plausibility, dtype_of
+from verifiers.timing import Timing
+
+PEAKS = Peaks(
+    2,
+    {"float64/1": 10e9, "float64/2": 20e9, "float32/1": 20e9, "float32/2": 40e9},
+    {"1": {"1000": 100e9, "1000000": 10e9}, "2": {"2000": 200e9, "2000000": 20e9}},
+)
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    directory = tmp_path_factory.mktemp("bench")
+    limits = TimeLimits(rounds=0.5)
+    with Bench(directory, threads=2, limits=limits, lane=TimingLane(directory / "lane")) as bench:
+        yield bench
+
+
+@pytest.fixture(scope="module")
+def measured_peaks(bench: Bench, tmp_path_factory: pytest.TempPathFactory) -> tuple[Peaks, Path]:
+    directory = tmp_path_factory.mktemp("peaks")
+    return machine_peaks(bench, directory), directory
+
+
+def test_limit_is_the_slower_of_arithmetic_and_data() -> None:
+    assert PEAKS.limit_seconds(20e9, 0.0, "float64", 2) == pytest.approx(1.0)
+    assert PEAKS.limit_seconds(20e9, 0.0, "float64", 1) == pytest.approx(2.0)
+    assert PEAKS.limit_seconds(20e9, 0.0, "float32", 2) == pytest.approx(0.5)
+    assert PEAKS.limit_seconds(1.0, 40e9, "float64", 2) == pytest.approx(2.0)
+    disturbed = replace(PEAKS, flops_per_second={"float64/1": 10e9, "float64/2": 1e9})
+    assert disturbed.limit_seconds(20e9, 0.0, "float64", 2) == pytest.approx(1.0)
+    assert PEAKS.limit_seconds(1e15, 1e9, "int32", 1) == pytest.approx(0.1)
+
+
+def test_small_footprints_are_given_the_fast_caches() -> None:
+    assert PEAKS.bandwidth(10, 1) == 100e9
+    assert PEAKS.bandwidth(999_999, 1) == 100e9
+    assert PEAKS.bandwidth(1_000_000, 1) == 10e9
+
+
+def test_a_disturbed_cache_measurement_does_not_raise_the_limit() -> None:
+    disturbed = replace(PEAKS, bytes_per_second={"1": {"1000": 5e9, "1000000": 10e9}})
+    assert disturbed.bandwidth(2000, 1) == 10e9
+
+
+def test_limit_for_an_unmeasured_number_of_threads_is_refused() -> None:
+    with pytest.raises(ValueError, match="not for 3"):
+        PEAKS.limit_seconds(1.0, 1.0, "float64", 3)
+
+
+def test_measured_peaks_make_sense(measured_peaks: tuple[Peaks, Path]) -> None:
+    peaks, _ = measured_peaks
+    flops = peaks.flops_per_second
+    assert set(flops) == {"float64/1", "float64/2", "float32/1", "float32/2"}
+    assert flops["float64/1"] > 1e9
+    assert 0.5 < flops["float32/1"] / flops["float64/1"] < 5.0
+    assert peaks.flop_rate("float64", 2) >= 2 * flops["float64/1"]
+    for rates in peaks.bytes_per_second.values():
+        assert len(rates) == 4
+        assert all(1e7 < rate < 1e13 for rate in rates.values())
+    assert peaks.bandwidth(1e3, 2) >= peaks.bandwidth(1e9, 2)
+
+
+def test_peaks_are_measured_once(bench: Bench, measured_peaks: tuple[Peaks, Path]) -> None:
+    peaks, directory = measured_peaks
+    (file,) = directory.iterdir()
+    assert this_machine().digest in file.name
+    assert machine_peaks(bench, directory) == peaks
+    assert machine_peaks(bench, directory).flops_per_second == json.loads(file.read_text())["flops_per_second"]
+
+
+def test_machine_is_described_and_recognized() -> None:
+    machine = this_machine()
+    assert machine == this_machine()
+    assert machine.digest == this_machine().digest
+    assert replace(machine, memory_bytes=1).digest != machine.digest
+    written = json.loads(json.dumps(machine.to_json()))
+    assert written["versions"].keys() == {"numba", "llvmlite", "numpy"}
+    assert machine.processors >= 1
+    assert machine.processor in str(machine)
+
+
+def test_noise_is_reported_in_words(bench: Bench) -> None:
+    noise = measure_noise(bench)
+    assert noise.fitness in set(Fitness)
+    assert noise.smallest_difference > 0
+    assert noise.spread > 0
+    assert 0 < noise.timer_seconds < 1e-3
+    assert "can be told from noise" in noise.sentences[0]
+
+
+# Plausibility
+
+
+def peaks_file(directory: Path, flops_per_second: float) -> Path:
+    """A cache that says that this machine computes so fast on each of two processors, and that data come at no cost."""
+    file = directory / f"peaks-{this_machine().digest}-2.json"
+    flops = {f"{dtype}/{threads}": flops_per_second for dtype in ("float64", "float32") for threads in (1, 2)}
+    rates = {str(threads): {"1": 1e30} for threads in (1, 2)}
+    file.write_text(json.dumps({"flops_per_second": flops, "bytes_per_second": rates}))
+    return directory
+
+
+def test_ordinary_result_is_plausible(bench: Bench, tmp_path: Path) -> None:
+    candidate = Candidate(repeated(4))
+    assert Timing(bench).verify(PROBLEM, candidate).status is Status.OK
+    plausibility = Plausibility(bench, peaks_file(tmp_path, 1e12))
+    assert plausibility.verify(replace(PROBLEM, work=(1e6, 1e6)), candidate).status is Status.OK
+    assert plausibility.limit_seconds(replace(PROBLEM, work=(1e6, 0.0))) == pytest.approx(5e-7)
+
+
+def test_faster_than_the_machine_is_suspicious(bench: Bench, tmp_path: Path) -> None:
+    candidate = Candidate(repeated(4))
+    assert Timing(bench).verify(PROBLEM, candidate).status is Status.OK
+    problem = replace(PROBLEM, work=(1e13, 0.0))
+    verdict = Plausibility(bench, peaks_file(tmp_path, 1e9)).verify(problem, candidate)
+    assert (verdict.status, verdict.reason) == (Status.REJECTED, Reason.SUSPICIOUS)
+    assert "faster than the machine" in verdict.detail
+    assert verdict.witness is not None
+    assert verdict.witness["limit_seconds"] < 1e13 / 2e9, "the machine was not measured again before it was believed"
+
+
+def test_fifty_times_raises_the_alarm_and_does_not_stand_the_second_look(bench: Bench, tmp_path: Path) -> None:
+    candidate = Candidate(repeated(4))
+    bench.measurements[candidate.digest] = Measurement(60.0, (55.0, 65.0), 9, details={"seconds": 1e-4})
+    verdict = Plausibility(bench, peaks_file(tmp_path, 1e12)).verify(PROBLEM, candidate)
+    assert (verdict.status, verdict.reason) == (Status.REJECTED, Reason.SUSPICIOUS)
+    assert "60x, but only" in verdict.detail
+    assert verdict.witness is not None
+    assert verdict.witness["sizes"] == {"n": 225, "m": 450}
+
+
+def test_fast_only_at_the_size_it_was_selected_on_is_suspicious(bench: Bench, tmp_path: Path) -> None:
+    candidate = Candidate(repeated(8, "    if n > 220:\n        total[0] = 0.0\n"))
+    bench.measurements[candidate.digest] = Measurement(60.0, (55.0, 65.0), 9, details={"seconds": 1e-4})
+    verdict = Plausibility(bench, peaks_file(tmp_path, 1e12)).verify(PROBLEM, candidate)
+    assert (verdict.status, verdict.reason) == (Status.REJECTED, Reason.SUSPICIOUS)
+    assert "on larger inputs" in verdict.detail
+
+
+def test_real_speedup_beyond_fifty_passes_with_a_note(bench: Bench, tmp_path: Path) -> None:
+    wasteful = replace(PROBLEM, source=REPEATED.format(again=200), sizes={"n": 60, "m": 300})
+    candidate = Candidate(repeated(1))
+    measurement = Timing(bench).verify(wasteful, candidate).measurement
+    assert measurement is not None
+    assert measurement.score > 50
+    verdict = Plausibility(bench, peaks_file(tmp_path, 1e12)).verify(wasteful, candidate)
+    assert verdict.status is Status.OK, verdict
+    assert "fresh, larger inputs gave" in verdict.detail
+
+
+def test_plausibility_before_timing_is_a_broken_set_up(bench: Bench) -> None:
+    with pytest.raises(InfrastructureError, match="timing has to run before"):
+        Plausibility(bench).verify(PROBLEM, Candidate("never timed"))
+
+
+def test_type_whose_peak_counts() -> None:
+    workload = TextProblem().workload("timing")
+    assert dtype_of(workload) == "float64"
+    narrow = tuple(replace(spec, dtype=spec.dtype.replace("float64", "float32")) for spec in workload.arguments)
+    assert dtype_of(replace(workload, arguments=narrow)) == "float32"

@@ -1,0 +1,102 @@
+"""Random legal schedules of every bundled kernel, as generated code: bit-identical to the original.
+
+The generated modules run as plain Python, so that many can be tried; `-m long` also compiles some, under `strict`.
+"""
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kernels import catalog
+from optimizer.codegen.backend import CodeOptions, FloatingPoint
+from optimizer.codegen.numba_source import NumbaBackend
+from optimizer.errors import StepError
+from optimizer.polyhedral.frontend import nest_of_file
+from optimizer.polyhedral.legality import Legal, judge
+from optimizer.polyhedral.model import model_of
+from optimizer.polyhedral.nest import Nest
+from optimizer.polyhedral.schedule import Schedule
+from optimizer.polyhedral.steps.sampling import random_schedule
+from optimizer.polyhedral.tree import Node
+from tests.test_legality_oracle import small_tiles
+
+SIZES = (7, 5, 8, 6, 9)
+"""None is a multiple of all the tile sizes that are drawn, 2 and 3."""
+
+
+def legal_schedules(nest: Nest, name: str, count: int) -> list[tuple[Schedule, Node]]:
+    """Seeded random schedules that change something and are legal."""
+    found: list[tuple[Schedule, Node]] = []
+    for seed in range(100 * count):
+        rng = random.Random(f"legal/{name}/{seed}")
+        schedule = small_tiles(random_schedule(nest, rng, rng.randint(1, 5)), rng)
+        try:
+            tree = schedule.apply(nest)
+        except StepError:
+            continue
+        if tree != nest.tree and judge(model_of(nest), tree).legal is Legal.YES:
+            found.append((schedule, tree))
+            if len(found) == count:
+                return found
+    raise AssertionError(f"{name}: only {len(found)} legal schedules were drawn")
+
+
+def sizes_of(name: str) -> dict[str, int]:
+    sizes = {key: SIZES[k % len(SIZES)] for k, key in enumerate(catalog.load(name).SIZES["mini"])}
+    return sizes | {key: 3 for key in sizes if key in ("tsteps", "tmax")}
+
+
+def inputs(name: str) -> dict[str, Any]:
+    return catalog.load(name).make_inputs(**sizes_of(name), rng=np.random.default_rng(5))
+
+
+def run(function: Any, arguments: dict[str, Any]) -> dict[str, Any]:
+    with np.errstate(all="ignore"):
+        returned = function(*arguments.values())
+    return {"returned": returned} | arguments
+
+
+def assert_same_bits(got: dict[str, Any], expected: dict[str, Any], what: str) -> None:
+    for name, value in expected.items():
+        if isinstance(value, np.ndarray):
+            assert got[name].tobytes() == value.tobytes(), f"{what}: {name} differs"
+        else:
+            assert got[name] == value, f"{what}: {name} differs"
+
+
+def module_function(source: str, name: str) -> Any:
+    namespace: dict[str, Any] = {}
+    exec(compile(source, name, "exec"), namespace)
+    return namespace[name]
+
+
+def nest_named(name: str) -> Nest:
+    entry = catalog.entry(name)
+    return nest_of_file(f"{entry.load().__file__}:{entry.function}")
+
+
+@pytest.mark.parametrize("name", catalog.names())
+def test_generated_code_gives_the_bits_of_the_original(name):
+    nest = nest_named(name)
+    expected = run(module_function(nest.original, nest.name), inputs(name))
+    for schedule, tree in legal_schedules(nest, name, 20):
+        source = NumbaBackend().source(nest, tree, CodeOptions(FloatingPoint.STRICT))
+        got = run(module_function(source, nest.name).py_func, inputs(name))
+        assert_same_bits(got, expected, f"{name}: {schedule}")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", catalog.names())
+def test_compiled_strict_code_gives_the_bits_of_the_original(name):
+    import numba
+
+    nest = nest_named(name)
+    original = numba.njit(error_model="numpy")(module_function(nest.original, nest.name))
+    expected = run(original, inputs(name))
+    for schedule, tree in legal_schedules(nest, name, 4):
+        source = NumbaBackend().source(nest, tree, CodeOptions(FloatingPoint.STRICT))
+        function = module_function(source, nest.name)
+        for _ in range(3):
+            assert_same_bits(run(function, inputs(name)), expected, f"{name}: {schedule}")

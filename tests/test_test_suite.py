@@ -1,0 +1,176 @@
+"""Tests as the verifier: they are locked, absent is not passed, and cheats are found out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from optimizer.candidate import Candidate
+from optimizer.errors import UserError
+from optimizer.registry import make_problem
+from optimizer.suite_problem import SuiteProblem
+from optimizer.verdict import Reason, Status, Verdict
+from verifiers.test_suite import TestSuite, suite_verifiers
+
+GOOD = "def double(x):\n    return 2 * x\n"
+BAD = "def double(x):\n    return x * x\n"
+TESTS = """\
+import pytest
+from thing import double
+
+@pytest.mark.parametrize("x", [0, 2, 3])
+def test_double(x):
+    assert double(x) == 2 * x
+
+class TestMore:
+    def test_text(self):
+        assert double("ab") == "abab"
+"""
+
+
+def write_files(folder: Path) -> Path:
+    (folder / "tests").mkdir()
+    (folder / "thing.py").write_text(BAD)
+    (folder / "tests" / "test_thing.py").write_text(TESTS)
+    (folder / "tests" / "data.txt").write_text("data")
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_files(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def standing(tmp_path_factory: pytest.TempPathFactory) -> tuple[SuiteProblem, TestSuite]:
+    """A problem that no test changes, and its verifier, which counts its tests once."""
+    folder = write_files(tmp_path_factory.mktemp("suite"))
+    return SuiteProblem.from_files(folder / "thing.py", folder / "tests"), TestSuite(plugins=False)
+
+
+@pytest.fixture
+def problem(folder: Path) -> SuiteProblem:
+    return SuiteProblem.from_files(folder / "thing.py", folder / "tests")
+
+
+def judge(problem: SuiteProblem, text: str) -> Verdict:
+    return TestSuite(plugins=False).verify(problem, Candidate(text))
+
+
+def test_the_score_is_the_part_that_passes(standing: tuple[SuiteProblem, TestSuite]) -> None:
+    problem, suite = standing
+    bad, good = suite.verify(problem, Candidate(BAD)), suite.verify(problem, Candidate(GOOD))
+    assert bad.measurement is not None
+    assert good.measurement is not None
+    assert (bad.measurement.score, good.measurement.score) == (0.5, 1.0)
+    assert good.assurance == "tested only: 4 of 4 tests pass"
+    assert "test_double[3]: failure assert 9 ==" in bad.detail
+    assert good.measurement.unit == "tests"
+    assert (problem.root / "thing.py").read_text() == BAD
+
+
+ATTACKS = {
+    "exit": ("import os\nos._exit(0)\n", Reason.TAMPERED),
+    "exit-1": ("import os\nos._exit(1)\n", Reason.CRASHED),
+    "sys-exit": ("import sys\nsys.exit(0)\n", None),
+    "exit-in-test": ("import os\ndef double(x):\n    os._exit(0)\n", Reason.TAMPERED),
+    "abort": ("import os\nos.abort()\n", Reason.CRASHED),
+    "no-function": ("x = 1\n", Reason.FAILED_CHECK),
+    "syntax": ("def double(x:\n", Reason.FAILED_CHECK),
+    "edit-test": (
+        "from pathlib import Path\nPath('tests/test_thing.py').write_text('def test_double(): pass')\n" + GOOD,
+        Reason.TAMPERED,
+    ),
+    "edit-data": ("from pathlib import Path\nPath('tests/data.txt').write_text('x')\n" + GOOD, Reason.TAMPERED),
+    "conftest": ("from pathlib import Path\nPath('conftest.py').write_text('')\n" + GOOD, Reason.TAMPERED),
+    "skip": ("import pytest\ndef double(x):\n    pytest.skip('no')\n", "skipped"),
+    "skip-module": ("import pytest\npytest.skip('no', allow_module_level=True)\n", Reason.FAILED_CHECK),
+    "exit-pytest": ("import pytest\ndef double(x):\n    pytest.exit('done', returncode=0)\n", Reason.TAMPERED),
+    "stop-early": (
+        "import sys\ndef double(x):\n    f = sys._getframe()\n    while f:\n        s = f.f_locals.get('session')\n"
+        "        if s is not None: s.shouldstop = 'enough'\n        f = f.f_back\n    return 2 * x\n",
+        None,
+    ),
+    "other-status": (
+        "import os, atexit\natexit.register(lambda: os._exit(0))\ndef double(x):\n    return x\n",
+        Reason.TAMPERED,
+    ),
+}
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_a_cheat_is_not_accepted(standing: tuple[SuiteProblem, TestSuite], attack: str) -> None:
+    problem, suite = standing
+    text, reason = ATTACKS[attack]
+    verdict = suite.verify(problem, Candidate(text))
+    if reason == "skipped":
+        assert verdict.measurement is not None
+        assert verdict.measurement.score == 0
+        return
+    assert verdict.status is Status.REJECTED
+    assert reason is None or verdict.reason is reason
+    assert verdict.measurement is None
+
+
+def test_a_candidate_that_edits_the_real_tests_ends_the_run(problem: SuiteProblem) -> None:
+    target = problem.root / "tests" / "test_thing.py"
+    text = f"from pathlib import Path\nPath({str(target)!r}).write_text('')\n" + GOOD
+    assert judge(problem, text).reason is Reason.TAMPERED
+    with pytest.raises(UserError, match=r"tests changed .*tests/test_thing\.py"):
+        judge(problem, GOOD)
+
+
+def test_an_endless_candidate_costs_its_deadline(problem: SuiteProblem) -> None:
+    suite = TestSuite(plugins=False)
+    suite.expected(problem)
+    suite.deadline = 2.0
+    verdict = suite.verify(problem, Candidate("def double(x):\n    while True: pass\n"))
+    assert verdict.reason is Reason.TIMED_OUT
+
+
+def test_the_problem_is_made_again_from_its_specification(problem: SuiteProblem) -> None:
+    again = make_problem(problem.specification())
+    assert isinstance(again, SuiteProblem)
+    assert again == problem
+    assert set(problem.locked) == {"tests/data.txt", "tests/test_thing.py"}
+
+
+def test_configuration_beside_the_tests_is_locked_too(folder: Path) -> None:
+    (folder / "conftest.py").write_text("")
+    problem = SuiteProblem.from_files(folder / "thing.py", folder / "tests")
+    assert "conftest.py" in problem.locked
+    (folder / "pytest.ini").write_text("[pytest]\naddopts = -k nothing\n")
+    with pytest.raises(UserError, match=r"pytest\.ini"):
+        judge(problem, GOOD)
+
+
+def test_a_single_test_file_beside_the_code(folder: Path) -> None:
+    (folder / "tests" / "test_thing.py").rename(folder / "test_thing.py")
+    problem = SuiteProblem.from_files(folder / "thing.py", folder / "test_thing.py")
+    verdict = judge(problem, GOOD)
+    assert verdict.measurement is not None
+    assert verdict.measurement.score == 1
+
+
+def test_a_broken_set_up_is_the_users_error(folder: Path) -> None:
+    with pytest.raises(UserError, match="there is no"):
+        SuiteProblem.from_files(folder / "nothing.py", folder / "tests")
+    with pytest.raises(UserError, match="is one of the tests"):
+        SuiteProblem.from_files(folder / "tests" / "test_thing.py", folder / "tests")
+    (folder / "thing.py").write_text("def (")
+    with pytest.raises(UserError, match="no Python file that can be parsed"):
+        SuiteProblem.from_files(folder / "thing.py", folder / "tests")
+    with pytest.raises(UserError, match="deadline"):
+        TestSuite(deadline=-1)
+
+
+def test_tests_that_cannot_be_collected_are_the_users_error(folder: Path) -> None:
+    (folder / "thing.py").write_text("other = 1\n")
+    problem = SuiteProblem.from_files(folder / "thing.py", folder / "tests")
+    with pytest.raises(UserError, match="cannot be used"):
+        suite_verifiers(problem, folder, lambda _: None, plugins=False)
+    (folder / "tests" / "test_thing.py").write_text("")
+    problem = SuiteProblem.from_files(folder / "thing.py", folder / "tests")
+    with pytest.raises(UserError, match="cannot be used"):
+        suite_verifiers(problem, folder, lambda _: None, plugins=False)

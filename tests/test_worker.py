@@ -1,0 +1,244 @@
+"""The worker process survives whatever a candidate does, and says what it was."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from optimizer.candidate import Candidate
+from optimizer.errors import InfrastructureError
+from optimizer.measure.bench import Bench, TimeLimits
+from optimizer.measure.commands import CheckCommand, NoiseCommand, to_message
+from optimizer.measure.failure import WorkerFailure
+from optimizer.measure.lane import TimingLane
+from optimizer.measure.protocol import MessageReader, ProtocolError, write_message
+from optimizer.measure.worker import Worker
+from optimizer.verdict import Reason, Status, Verdict
+from tests.measured_problem import COMPILED_ONLY, ORIGINAL_BODY, TextProblem, module
+from verifiers.equivalence import Equivalence
+
+CALL_SECONDS = 1.5
+PROBLEM = TextProblem(small=({"n": 4, "m": 3},))
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    directory = tmp_path_factory.mktemp("bench")
+    limits = TimeLimits(call=CALL_SECONDS)
+    with Bench(directory, threads=2, limits=limits, lane=TimingLane(directory / "lane")) as bench:
+        yield bench
+
+
+def judged(bench: Bench, text: str) -> Verdict:
+    return Equivalence(bench).verify(PROBLEM, Candidate(text))
+
+
+def test_messages_survive_the_pipe_in_pieces() -> None:
+    read, write = os.pipe()
+    message = {"text": "é" * 100_000, "numbers": [1, 2.5, None]}
+    writer = threading.Thread(target=write_message, args=(write, message))
+    writer.start()
+    reader = MessageReader(read)
+    assert reader.read(time.monotonic() + 5) == message
+    writer.join()
+    with pytest.raises(TimeoutError):
+        reader.read(time.monotonic() + 0.01)
+    os.close(write)
+    assert reader.read() is None
+    os.close(read)
+
+
+@pytest.mark.parametrize("raw", [b"\xff\xff\xff\xff", b"\x00\x00\x00\x02[]", b"\x00\x00\x00\x03abc"])
+def test_what_is_no_message_is_refused(raw: bytes) -> None:
+    read, write = os.pipe()
+    os.write(write, raw)
+    with pytest.raises(ProtocolError):
+        MessageReader(read).read(time.monotonic() + 1)
+    os.close(read)
+    os.close(write)
+
+
+def test_numbers_that_are_no_numbers_are_not_sent() -> None:
+    with pytest.raises(ValueError, match="JSON"):
+        write_message(-1, {"score": float("nan")})
+
+
+def test_environment_of_candidates_holds_no_secrets(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_API_KEY", "secret")
+    bench.worker.close()
+    assert judged(bench, module(ORIGINAL_BODY)).status is Status.OK
+    environment = psutil.Process(bench.worker.process_id).environ()
+    assert "SOME_API_KEY" not in environment
+    assert "HOME" not in environment
+    assert environment["NUMBA_NUM_THREADS"] == "2"
+
+
+def test_endless_loop_costs_seconds(bench: Bench) -> None:
+    start = time.monotonic()
+    assert judged(bench, module(ORIGINAL_BODY)).status is Status.OK
+    verdict = judged(bench, module("while True:\n    A[0, 0] += 1.0"))
+    assert (verdict.status, verdict.reason) == (Status.REJECTED, Reason.TIMED_OUT)
+    assert "n=4, m=3" in verdict.detail
+    assert bench.worker.process_id is None
+    assert time.monotonic() - start < 10 * CALL_SECONDS
+
+
+def test_endless_compiled_loop_is_killed(bench: Bench) -> None:
+    body = f"{ORIGINAL_BODY}\nif is_compiled():\n    while True:\n        A[0, 0] += 1.0"
+    verdict = judged(bench, module(body, head=COMPILED_ONLY))
+    assert verdict.reason is Reason.TIMED_OUT, verdict
+    assert "thread" in verdict.detail
+
+
+def test_crash_is_reported_with_what_killed_it(bench: Bench) -> None:
+    verdict = judged(bench, "import os\n" + module(ORIGINAL_BODY) + "\nos.abort()")
+    assert (verdict.status, verdict.reason) == (Status.REJECTED, Reason.CRASHED)
+    assert "SIGABRT" in verdict.detail
+
+
+def test_segmentation_fault_is_a_crash(bench: Bench) -> None:
+    verdict = judged(bench, "import ctypes\n" + module(ORIGINAL_BODY) + "\nctypes.string_at(0)")
+    assert verdict.reason is Reason.CRASHED
+    assert "SIGSEGV" in verdict.detail
+
+
+def test_early_exit_is_no_pass(bench: Bench) -> None:
+    verdict = judged(bench, "import os\n" + module(ORIGINAL_BODY) + "\nos._exit(0)")
+    assert verdict.reason is Reason.CRASHED
+    assert "by itself" in verdict.detail
+
+
+@pytest.mark.parametrize(
+    "greedy",
+    [
+        "waste = np.empty(10**13)\nA[0, 0] += 0.0 * waste[0]",
+        "waste = [np.empty(10**7)]\nwhile len(waste) < 10**6:\n    waste.append(np.empty(10**7))",
+    ],
+    ids=["terabytes at once", "a growing list"],
+)
+def test_memory_hog_is_stopped(bench: Bench, greedy: str) -> None:
+    verdict = judged(bench, module(f"{greedy}\n{ORIGINAL_BODY}"))
+    assert (verdict.status, verdict.reason) == (Status.REJECTED, Reason.OUT_OF_MEMORY), verdict
+
+
+def test_bench_is_usable_after_all_that(bench: Bench) -> None:
+    assert judged(bench, module(ORIGINAL_BODY)).status is Status.OK
+
+
+def test_original_that_kills_the_worker_is_no_verdict(bench: Bench) -> None:
+    killing = TextProblem(source="import os\nos.abort()\n" + PROBLEM.source, small=PROBLEM.small)
+    with pytest.raises(InfrastructureError, match="no candidate was running"):
+        Equivalence(bench).verify(killing, Candidate(module(ORIGINAL_BODY)))
+    assert judged(bench, module(ORIGINAL_BODY)).status is Status.OK
+
+
+def test_harness_errors_are_infrastructure(bench: Bench) -> None:
+    with pytest.raises(InfrastructureError, match="validation error"):
+        bench.worker.request({"task": "check", "command": {"workload": 1}}, deadline=20)
+
+
+def test_whole_process_group_dies_with_a_candidate(bench: Bench, tmp_path: Path) -> None:
+    noted = tmp_path / "child"
+    child = (
+        "import subprocess, pathlib\np = subprocess.Popen(['sleep', '60'])\n"
+        f"pathlib.Path({str(noted)!r}).write_text(str(p.pid))\n"
+    )
+    judged(bench, child + module(ORIGINAL_BODY) + "\nwhile True:\n    pass")
+    number = int(noted.read_text())
+    deadline = time.monotonic() + 5
+    while psutil.pid_exists(number) and psutil.Process(number).status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < deadline, "a process that a candidate started lives on"
+        time.sleep(0.02)
+
+
+def test_output_of_candidates_goes_to_the_log_only(bench: Bench, capfd: pytest.CaptureFixture[str]) -> None:
+    judged(bench, "print('noise')\n" + module(ORIGINAL_BODY))
+    assert "noise" not in "".join(capfd.readouterr())
+    assert "noise" in (bench.directory / "worker.log").read_text()
+
+
+def test_worker_dies_with_its_parent(tmp_path: Path) -> None:
+    script = (
+        "import sys, time, pathlib\n"
+        "from optimizer.measure.worker import Worker\n"
+        "from optimizer.measure.commands import NoiseCommand, to_message\n"
+        f"worker = Worker(pathlib.Path({str(tmp_path)!r}), 1)\n"
+        "worker.request(to_message(NoiseCommand(1)), 60)\n"
+        "print(worker.process_id, flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parent.parent)}
+    parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, env=environment)
+    assert parent.stdout is not None
+    number = int(parent.stdout.readline())
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    psutil.wait_procs([psutil.Process(number)] if psutil.pid_exists(number) else [], timeout=5)
+    assert not psutil.pid_exists(number)
+
+
+def test_closing_twice_is_fine_and_a_forgotten_worker_is_killed(tmp_path: Path) -> None:
+    worker = Worker(tmp_path, 1)
+    worker.request(to_message(NoiseCommand(1)), 60)
+    number = worker.process_id
+    assert number is not None
+    del worker
+    assert not psutil.pid_exists(number)
+    other = Worker(tmp_path, 1)
+    other.close()
+    other.close()
+
+
+def test_lane_is_held_by_one_at_a_time_and_waiting_is_seen(tmp_path: Path) -> None:
+    holder = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "import sys, pathlib\nfrom optimizer.measure.lane import TimingLane\n"
+            f"with TimingLane(pathlib.Path({str(tmp_path / 'lane')!r})).held():\n"
+            "    print('held', flush=True)\n    sys.stdin.read()",
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parent.parent)},
+    )
+    assert holder.stdin is not None
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "held\n"
+    seen: list[str] = []
+
+    def release(text: str) -> None:
+        seen.append(text)
+        holder.kill()  # the system gives the lane back
+
+    with TimingLane(tmp_path / "lane", on_wait=release).held():
+        assert seen == [f"waiting for process {holder.pid}, which is timing"]
+    holder.wait()
+    holder.stdin.close()
+    holder.stdout.close()
+
+
+def test_lane_that_cannot_be_opened_is_infrastructure(tmp_path: Path) -> None:
+    with pytest.raises(InfrastructureError, match="cannot be opened"), TimingLane(tmp_path / "no" / "lane").held():
+        pass
+
+
+def test_commands_are_json() -> None:
+    command = CheckCommand(PROBLEM.workload({"n": 1, "m": 1}), "code.py", PROBLEM.small, (0,), 2, 1.0, 1.0)
+    assert json.loads(json.dumps(to_message(command)))["task"] == "check"
+
+
+def test_failure_becomes_a_rejection() -> None:
+    verdict = WorkerFailure(Reason.CRASHED, "it died", witness={"n": 1}).verdict("equivalence", 2.0)
+    assert verdict == Verdict(Status.REJECTED, "equivalence", Reason.CRASHED, "it died", witness={"n": 1}, seconds=2.0)
