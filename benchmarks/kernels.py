@@ -20,7 +20,7 @@ from optimizer.budget import Limits
 from optimizer.errors import LoopwrightError
 from optimizer.kernel_problem import KernelProblem
 from optimizer.measure.machine import fingerprint
-from optimizer.measure.statistics import geometric_mean_interval, geometric_mean
+from optimizer.measure.statistics import geometric_mean, geometric_mean_interval
 from optimizer.plan import Plan
 from optimizer.run import Run, RunSpecification, resume, start
 

@@ -230,6 +230,9 @@ def _lock(path: Path) -> IO[str]:
         owner = file.read().strip() or "unknown"
         file.close()
         raise UserError(f"the run in {path.parent} is in use by process {owner}") from error
+    except OSError as error:
+        file.close()
+        raise UserError(f"cannot lock {path}: {error.strerror}; keep runs on a disk that can be locked") from error
     file.truncate(0)
     file.write(f"{os.getpid()}\n")
     file.flush()

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import psutil
@@ -124,9 +125,11 @@ class KernelProblem:
         return replace(problem, size=specification["size"], arguments_file=specification["arguments_file"])
 
     def specification(self) -> dict[str, Any]:
+        # A run can be resumed from any folder.
+        place = f"{Path(self.nest.file).absolute()}:{self.nest.name}"
         return {
             "kind": self.kind,
-            "kernel": self.kernel,
+            "kernel": self.kernel if self.kernel in catalog.names() else place,
             "size": self.size,
             "sizes": dict(self.sizes),
             "fp": self.fp.value,

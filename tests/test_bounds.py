@@ -60,7 +60,7 @@ def test_proved_for_all_sizes(body: str) -> None:
         (
             "for i in range(n):\n    for j in range(m):\n        x[i] += 2.0 * A[i, j] + A[i - 1, j]",
             6,
-            32,
+            36,
             "S0 at i=0, j=0 reads A[-1, 0], but A has the shape [n, m], here [1, 1]",
         ),
         (
@@ -72,7 +72,7 @@ def test_proved_for_all_sizes(body: str) -> None:
         (
             "for i in range(n):\n    for j in range(m):\n        A[i][j] = x[i] + A[i][j + 1]",
             6,
-            25,
+            29,
             "S0 at i=0, j=0 reads A[0, 1], but A has the shape [n, m], here [1, 1]",
         ),
     ],

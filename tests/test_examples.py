@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
+import runpy
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from optimizer.budget import Limits
-from optimizer.plan import Plan, StopReason
+from optimizer.plan import StopReason
 from optimizer.run import RunSpecification, replay, rescore, resume, start
-from optimizer.suite_problem import SuiteProblem
 from optimizer.text_problem import TextProblem
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 CHECK = EXAMPLES / "function_check" / "check.py"
 
 
-def repair_specification(policy: str = "mutate", **policy_options: object) -> RunSpecification:
-    folder = EXAMPLES / "test_suite"
-    problem = SuiteProblem.from_files(folder / "middle.py", folder / "tests")
-    return RunSpecification(
-        problem.specification(),
-        policy,
-        policy_options,
-        verifier_options={"plugins": False},
-        plan=Plan(target=1.0, seed=1),
-        limits=Limits(evaluations=100),
-    )
+def repair_specification() -> RunSpecification:
+    return runpy.run_path(str(EXAMPLES / "test_suite" / "repair.py"))["repair"]()
 
 
 def test_the_check_is_a_whole_verifier_in_15_lines() -> None:
@@ -39,14 +31,14 @@ def test_mutate_improves_the_text_of_a_one_function_verifier(tmp_path: Path) -> 
         problem.specification(),
         "mutate",
         verifier_options={"check": f"{CHECK}:check"},
-        limits=Limits(evaluations=60),
+        limits=Limits(evaluations=40),
     )
     run = start(specification, tmp_path / "run")
     baseline, best = run.result.trials[0].score, run.result.winner.score
     assert baseline is not None
     assert best is not None
     assert best > 2 * baseline
-    assert run.result.used.evaluations == 60
+    assert run.result.used.evaluations == 40
     assert resume(run.directory).result.trials == run.result.trials
     assert replay(run.directory, tmp_path / "again").result.winner.candidate == run.result.winner.candidate
     assert all(old.score == new.score for old, new in rescore(run.directory, tmp_path / "rescored").pairs)
@@ -71,7 +63,8 @@ def test_cheats_on_the_tests_are_rejected(tmp_path: Path) -> None:
     good = "def median(values):\n    s = sorted(values)\n    return (s[(len(s) - 1) // 2] + s[len(s) // 2]) / 2\n"
     edit = "from pathlib import Path\nPath('tests/test_middle.py').write_text('def test(): pass')\n"
     leave = "import os\nos._exit(0)\n"
-    specification = repair_specification("replay", chains=[[edit + good, leave + good, good]])
+    chains = [[edit + good, leave + good, good]]
+    specification = replace(repair_specification(), policy="replay", policy_options={"chains": chains})
     result = start(specification, tmp_path / "run").result
     assert [trial.outcome for trial in result.trials[1:]] == ["tampered", "tampered", "ok"]
     assert [trial.score for trial in result.trials[1:]] == [None, None, 1.0]

@@ -1,7 +1,7 @@
 """The verdict on finished schedules: every kind of violation, with the right array, loop, witness and repair."""
 
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache
 
 import pytest
 
@@ -48,7 +48,7 @@ def total(n, A, x):
 OWN = {"shifted": (SHIFTED, 2), "ahead": (AHEAD, 1), "pull": (PULL, 1), "last_wins": (LAST_WINS, 1), "total": (TOTAL, 1)}
 
 
-@lru_cache(maxsize=None)
+@cache
 def model_named(name: str) -> Model:
     if name in OWN:
         source, rank = OWN[name]

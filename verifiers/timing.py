@@ -32,6 +32,15 @@ FRESH_SEED = 1_000_003
 
 
 @dataclass(frozen=True, slots=True)
+class Pair:
+    """Two contestants in one window, with their seconds in each round."""
+
+    report: TimeReport
+    rival: tuple[float, ...]
+    samples: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Timing:
     """Times candidates and the original in turns, in a process of its own, one run at a time on this machine."""
 
@@ -102,30 +111,44 @@ class Timing:
         return record
 
     def _measure(self, workload: Workload, record: Record, code: str) -> Measurement:
-        is_slow = median(record.original_samples) > self.bench.limits.slow
-        best = record.best_ratio if is_slow else None
-        below = CLEARLY_WORSE * (record.best_ratio.value if record.best_ratio and not best else 1.0)
-        rivals: tuple[str | None, ...] = () if is_slow else (ORIGINAL,)
-        if best is not None:
-            rivals = (record.best_code,)
+        best, is_slow = record.best_ratio, median(record.original_samples) > self.bench.limits.slow
+        if is_slow and best is not None:
+            pair = self._pair(workload, record, record.best_code, code, CLEARLY_WORSE)
+            ratio = best * self._ratio(pair, record)
+            original = record.original_samples
+        else:
+            if is_slow and (alone := self._alone(workload, record, code)).score < 1.0:
+                # It never wins, so a rough number will do, and the original need not run for it.
+                return alone
+            pair = self._pair(workload, record, ORIGINAL, code, CLEARLY_WORSE * (best.value if best else 1.0))
+            ratio = self._ratio(pair, record)
+            original = pair.rival
+        if ratio.value > (best.value if best else 1.0):
+            record.best_seconds, record.best_code, record.best_ratio = median(pair.samples), code, ratio
+        record.windows += 1
+        return self._measurement(workload, pair.report, ratio, pair.samples, original)
+
+    def _ratio(self, pair: Pair, record: Record) -> Ratio:
+        # Ratios that are chained must not share their random draws.
+        return paired_ratio(pair.rival, pair.samples, self.bench.seed + record.windows)
+
+    def _pair(self, workload: Workload, record: Record, rival: str | None, code: str, clearly_below: float) -> Pair:
         report = self._time(
             workload,
-            (*rivals, code),
+            (rival, code),
             seed=self.bench.seed,
             cutoff=self.bench.limits.cutoff(record.best_seconds),
-            clearly_below=below,
+            clearly_below=clearly_below,
         )
-        *rival, samples = zip(*report.seconds, strict=True)
-        if best is not None:
-            ratio = best * paired_ratio(rival[0], samples, self.bench.seed + len(self.bench.measurements))
-        elif rival:
-            ratio = paired_ratio(rival[0], samples, self.bench.seed)
-        else:
-            ratio = unpaired_ratio(record.original_samples, samples, self.bench.seed)
-        original = record.original_samples if is_slow else rival[0]
-        if median(samples) < record.best_seconds:
-            record.best_seconds, record.best_code, record.best_ratio = median(samples), code, ratio
-        return self._measurement(workload, report, ratio, samples, original)
+        return Pair(report, *zip(*report.seconds, strict=True))
+
+    def _alone(self, workload: Workload, record: Record, code: str) -> Measurement:
+        """A rough speedup over the original as it was measured earlier."""
+        cutoff = self.bench.limits.cutoff(record.best_seconds)
+        report = self._time(workload, (code,), seed=self.bench.seed, cutoff=cutoff)
+        samples = tuple(seconds for (seconds,) in report.seconds)
+        ratio = unpaired_ratio(record.original_samples, samples, self.bench.seed)
+        return self._measurement(workload, report, ratio, samples, record.original_samples)
 
     def _time(
         self,

@@ -1,7 +1,9 @@
-"""The middle of a list of numbers."""
+"""The middle of a sequence of numbers."""
+
+from collections.abc import Sequence
 
 
-def median(values: list[float]) -> float:
+def median(values: Sequence[float]) -> float:
     """The value in the middle, or the mean of the two that are nearest to it."""
     ordered = sorted(values)
     middle = len(ordered) // 2

@@ -13,19 +13,24 @@ from optimizer.suite_problem import SuiteProblem
 HERE = Path(__file__).parent
 
 
-def main() -> None:
+def repair() -> RunSpecification:
+    """What is asked for: at most 100 mutants, and a stop at the first that passes all tests."""
     problem = SuiteProblem.from_files(HERE / "middle.py", HERE / "tests")
-    specification = RunSpecification(
+    return RunSpecification(
         problem.specification(),
         policy="mutate",
         verifier_options={"plugins": False},
-        plan=Plan(target=1.0, seed=1),
+        plan=Plan(target=1.0, seed=8),
         limits=Limits(evaluations=100),
     )
-    run = start(specification)
-    winner = run.result.winner
+
+
+def main() -> None:
+    run = start(repair())
+    original, winner = run.result.trials[0], run.result.winner
     print(f"{winner.assurance}, after {run.result.used.evaluations} evaluations; the run is in {run.directory}")
-    print("\n".join(difflib.unified_diff(problem.text.splitlines(), winner.candidate.text.splitlines(), lineterm="")))
+    before, after = original.candidate.text.splitlines(), winner.candidate.text.splitlines()
+    print("\n".join(difflib.unified_diff(before, after, lineterm="")))
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ def replay(run: str, out: str | None, run_dir: str | None, as_json: bool) -> Non
     from optimizer.run import replay as replay_run
 
     destination = _destination(out)
-    directory, into = run_folder(run), Path(run_dir) if run_dir else None
+    directory, into = run_folder(run), Path(run_dir).absolute() if run_dir else None
     finish(watched(lambda observer: replay_run(directory, into, observer)), destination, as_json)
 
 
@@ -62,7 +62,7 @@ def rescore(run: str, run_dir: str | None, as_json: bool) -> None:
     from optimizer.cli.watched import exit_for, watched
     from optimizer.run import rescore as rescore_run
 
-    directory, into = run_folder(run), Path(run_dir) if run_dir else None
+    directory, into = run_folder(run), Path(run_dir).absolute() if run_dir else None
     done = watched(lambda observer: rescore_run(directory, into, observer))
     if as_json:
         trials = [

@@ -46,7 +46,7 @@ def bench(
     experiment = comparison.Experiment(
         _names(kernels), _names(policies), evaluations, repeats, size, seed=seed, threads=threads, fp=fp
     )
-    directory = Path(run_dir) if run_dir else _new_folder()
+    directory = Path(run_dir).absolute() if run_dir else _new_folder()
     try:
         outcomes = comparison.run_experiment(experiment, directory, Waits(), lambda outcome: say(outcome_line(outcome)))
     except comparison.Interrupted:

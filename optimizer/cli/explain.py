@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from optimizer.polyhedral.tree import Node
 
 MOST_DEPENDENCES = 30
-"""Rows of the dependence table; `--json` lists all."""
+"""With more, the table summarizes them; `--json` lists all."""
 
 
 @click.command()
@@ -95,20 +96,33 @@ def _summary(nest: Nest, explanation: Explanation) -> str:
     return "\n".join(lines)
 
 
-def dependence_table(dependences: tuple[Dependence, ...]) -> str:
-    """The dependences in words; the kinds that agree in everything else share a row."""
-    kinds: dict[tuple[str, str, str, str], list[str]] = {}
-    for d in dependences:
-        places = [f"carried by {', '.join(d.carried_by)}"] if d.carried_by else []
-        if d.is_within_iteration:
-            places.append("within one iteration")
-        kinds.setdefault((d.array, d.source, d.sink, " and ".join(places)), []).append(d.kind.value)
-    if not kinds:
+def dependence_table(dependences: Sequence[Dependence]) -> str:
+    """The dependences in words, a row for each pair of statements; for each array and way when that is too much."""
+    if not dependences:
         return "no dependences: every order of the iterations is legal"
-    rows = [(array, f"{source} -> {sink}", "+".join(k), how) for (array, source, sink, how), k in kinds.items()]
-    text = table(("array", "dependence", "kind", "how"), rows[:MOST_DEPENDENCES])
-    left = len(rows) - MOST_DEPENDENCES
-    return text + (f"\n... and {left} more (--json lists all)" if left > 0 else "")
+    pairs: dict[tuple[str, str, str], list[Dependence]] = {}
+    ways: dict[tuple[str, str], list[Dependence]] = {}
+    for d in dependences:
+        pairs.setdefault((d.array, f"{d.source} -> {d.sink}", _way(d)), []).append(d)
+        ways.setdefault((d.array, _way(d)), []).append(d)
+    rows = [(array, between, _kinds(group), way) for (array, between, way), group in pairs.items()]
+    if len(rows) > MOST_DEPENDENCES:
+        rows = [(array, _statements(group), _kinds(group), way) for (array, way), group in ways.items()]
+    return table(("array", "dependence", "kind", "how"), rows)
+
+
+def _way(dependence: Dependence) -> str:
+    places = [f"carried by {', '.join(dependence.carried_by)}"] if dependence.carried_by else []
+    return " and ".join([*places, "within one iteration"] if dependence.is_within_iteration else places)
+
+
+def _kinds(dependences: Sequence[Dependence]) -> str:
+    return "+".join(dict.fromkeys(d.kind.value for d in dependences))
+
+
+def _statements(dependences: Sequence[Dependence]) -> str:
+    names = {name for d in dependences for name in (d.source, d.sink)}
+    return f"among {', '.join(sorted(names, key=lambda name: int(name[1:])))}"
 
 
 def _to_json(

@@ -74,7 +74,7 @@ def run(
         specification = kernel_specification(problem, policy or "polyhedral", plan, limits)
     else:
         specification = text_specification(verifier, tests, seed_text or "", deadline, policy or "mutate", plan, limits)
-    directory = Path(run_dir) if run_dir else None
+    directory = Path(run_dir).absolute() if run_dir else None
     finish(watched(lambda observer: start(specification, directory, observer)), destination, as_json)
 
 

@@ -21,7 +21,7 @@ WHY_STOPPED = {
     StopReason.GIVEN_UP: "the policy has nothing more to propose",
     StopReason.NO_PROGRESS: "no progress for too many steps",
     StopReason.INFRASTRUCTURE_ERRORS: "the harness failed too often in a row",
-    StopReason.INTERRUPTED: "interrupted; everything so far is saved",
+    StopReason.INTERRUPTED: "by you; everything so far is saved",
 }
 
 
@@ -121,7 +121,7 @@ def _facts(problem: Any, result: RunResult, limit_seconds: float | None) -> list
                 times += f"; this machine's limit is about {seconds_text(limit_seconds)} ({share:.0%} of it reached)"
             lines.append(times)
         lines.append(f"  schedule   {winner.candidate.text or '(the original)'}")
-    if winner.assurance:
+    if winner.number and winner.assurance:
         lines.append(f"  assurance  {winner.assurance}")
     if winner.number:
         chosen = f"  winner     trial {winner.number}"

@@ -105,13 +105,11 @@ def _docstring(nest: Nest, header: ExportHeader) -> str:
 
 def _sizes(nest: Nest) -> dict[str, int]:
     """Values for all parameters that the kernel admits, CHECK_SIZE where possible."""
-    sizes = isl.Set.read_from_str(isl.Context(), nest.context)
+    sizes = isl.Set(nest.context)
     for value in (CHECK_SIZE, None):
         for name in nest.parameters:
             wish = f"{name} = {value}" if value else f"5 <= {name} <= {CHECK_SIZE}"
-            narrowed = sizes.intersect(
-                isl.Set.read_from_str(sizes.get_ctx(), f"[{', '.join(nest.parameters)}] -> {{ : {wish} }}")
-            )
+            narrowed = sizes.intersect(isl.Set(f"[{', '.join(nest.parameters)}] -> {{ : {wish} }}"))
             sizes = sizes if narrowed.is_empty() else narrowed
     point = sizes.sample_point()
     if point.is_void():

@@ -88,13 +88,12 @@ def shape_expression(nest: Nest, text: str) -> Affine:
     parsed = affine_of(ast.parse(text, mode="eval").body, {})
     if parsed is not None:
         return parsed
-    context = isl.Context()
-    value = isl.PwAff.read_from_str(context, f"[{', '.join(nest.parameters)}] -> {{ [({text})] }}")
-    return expression_of(_build(context, nest).expr_from_pw_aff(value))
+    value = isl.PwAff(f"[{', '.join(nest.parameters)}] -> {{ [({text})] }}")
+    return expression_of(_build(nest).expr_from_pw_aff(value))
 
 
-def _build(context: isl.Context, nest: Nest) -> isl.AstBuild:
-    return isl.AstBuild.from_context(isl.Set.read_from_str(context, nest.context))
+def _build(nest: Nest) -> isl.AstBuild:
+    return isl.AstBuild.from_context(isl.Set(nest.context))
 
 
 def _allocation(array: Array, fill: str, extents: list[str]) -> str:
@@ -107,9 +106,8 @@ def _size_check(nest: Nest) -> Iterator[str]:
     """What the model takes for granted about sizes beyond extents not being negative."""
     extents = {text for array in nest.arrays if array.role is Role.ARGUMENT for text in array.shape}
     known = " and ".join(f"{name} >= 0" for name in nest.parameters if name in extents)
-    context = isl.Context()
-    given = isl.Set.read_from_str(context, f"[{', '.join(nest.parameters)}] -> {{ : {known} }}")
-    needed = isl.Set.read_from_str(context, nest.context).gist(given)
+    given = isl.Set(f"[{', '.join(nest.parameters)}] -> {{ : {known} }}")
+    needed = isl.Set(nest.context).gist(given)
     condition = condition_of(isl.AstBuild.from_context(given).expr_from_set(needed))
     if condition != AllOf(()):
         text = condition_text(condition)

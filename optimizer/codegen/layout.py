@@ -56,11 +56,8 @@ def _broken(indent: str, target: str, value: ast.expr, line: str) -> list[str]:
             inside, before = last, head
     if inside is value and (first := _first_in_parentheses(value, line)):
         inside, after = first, text[len(ast.get_source_segment(line, first) or "") + 2 :]
-    return [
-        f"{indent}{target}{before}(",
-        *(inner + piece for piece in _fitted(inside, line, inner)),
-        f"{indent}){after}",
-    ]
+    pieces = (inner + piece for piece in _fitted(inside, line, inner))
+    return [f"{indent}{target}{before}(", *pieces, f"{indent}){after}"]
 
 
 def _fitted(value: ast.expr, line: str, indent: str) -> list[str]:

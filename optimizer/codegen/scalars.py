@@ -19,8 +19,8 @@ import islpy as isl
 from optimizer.codegen.affine import Affine, largest, number
 from optimizer.codegen.isl_ast import expression_of
 from optimizer.codegen.loop_ast import Bind, Block, Call, For, If, LoopNode, calls, walk
-from optimizer.codegen.schedule_tree import OPERATION_LIMIT
 from optimizer.errors import CandidateError
+from optimizer.polyhedral.model import operation_limit
 from optimizer.polyhedral.nest import Access, Array, Nest, Role, Statement
 from optimizer.polyhedral.order import instance_tuple, relation_text, timed_leaves
 from optimizer.polyhedral.tree import Node, loops
@@ -46,14 +46,13 @@ def scalar_arrays(nest: Nest, tree: Node, code: LoopNode) -> tuple[ScalarArray, 
         array.name for array in nest.arrays if array.role is Role.SCALAR
     }
     try:
-        context = isl.Context()
-        context.set_max_operations(OPERATION_LIMIT)
-        return tuple(
-            _scalar_array(context, nest, array)
-            for array in nest.arrays
-            if array.name in written
-            and not (_is_one_at_a_time(context, nest, tree, array) and _is_private(nest, code, array.name))
-        )
+        with operation_limit():
+            return tuple(
+                _scalar_array(nest, array)
+                for array in nest.arrays
+                if array.name in written
+                and not (_is_one_at_a_time(nest, tree, array) and _is_private(nest, code, array.name))
+            )
     except isl.Error as error:
         raise CandidateError(f"code generation gave up: {error}") from error
 
@@ -62,32 +61,32 @@ def _accesses(nest: Nest, statement: str, scalar: str) -> list[Access]:
     return [access for access in nest.statement(statement).accesses if access.array == scalar]
 
 
-def _is_one_at_a_time(context: Any, nest: Nest, tree: Node, array: Array) -> bool:
+def _is_one_at_a_time(nest: Nest, tree: Node, array: Array) -> bool:
     """Whether elements and some prefix of the timestamps correspond, every parallel loop being in the prefix."""
     using = tuple(timed for timed in timed_leaves(tree) if _accesses(nest, timed.leaf.statement, array.name))
     parallel = {loop.name for loop in loops(tree) if loop.is_parallel}
     levels = [(depth, level) for timed in using for depth, level in enumerate(timed.levels)]
     shallowest = max((depth + 1 for depth, level in levels if level in parallel), default=0)
     deepest = max(len(timed.time) for timed in using)
-    elements = isl.UnionMap.read_from_str(context, "{ }")
+    elements = isl.UnionMap("{ }")
     for statement in nest.statements:
-        elements = elements.union(_elements(context, nest, statement, array.name))
+        elements = elements.union(_elements(nest, statement, array.name))
     for depth in range(shallowest, deepest + 1):
-        prefixes = isl.UnionMap.read_from_str(context, relation_text(nest, using, slice(depth)))
+        prefixes = isl.UnionMap(relation_text(nest, using, slice(depth)))
         if prefixes.reverse().apply_range(elements).is_bijective():
             return True
     return False
 
 
-def _elements(context: Any, nest: Nest, statement: Statement, scalar: str) -> Any:
+def _elements(nest: Nest, statement: Statement, scalar: str) -> Any:
     """Which element each iteration of a statement accesses, as an isl union map."""
-    relation = isl.UnionMap.read_from_str(context, "{ }")
+    relation = isl.UnionMap("{ }")
     for access in _accesses(nest, statement.name, scalar):
         subscripts = ", ".join(f"({subscript})" for subscript in access.subscripts)
         iteration = instance_tuple(nest, statement.name)
         text = f"[{', '.join(nest.parameters)}] -> {{ {iteration} -> [{subscripts}] }}"
-        relation = relation.union(isl.UnionMap.read_from_str(context, text))
-    return relation.intersect_domain(isl.UnionSet.read_from_str(context, statement.domain))
+        relation = relation.union(isl.UnionMap(text))
+    return relation.intersect_domain(isl.UnionSet(statement.domain))
 
 
 def _is_private(nest: Nest, code: LoopNode, scalar: str) -> bool:
@@ -131,13 +130,13 @@ def _dominates(nest: Nest, node: LoopNode, scalar: str, assigned: bool) -> tuple
             return _dominates(nest, node.body, scalar, assigned)[0], assigned
 
 
-def _scalar_array(context: Any, nest: Nest, array: Array) -> ScalarArray:
+def _scalar_array(nest: Nest, array: Array) -> ScalarArray:
     using = [statement for statement in nest.statements if _accesses(nest, statement.name, array.name)]
     rank = len(_accesses(nest, using[0].name, array.name)[0].subscripts)
-    sizes = isl.Set.read_from_str(context, nest.context)
-    box = isl.UnionSet.read_from_str(context, "{ }")
+    sizes = isl.Set(nest.context)
+    box = isl.UnionSet("{ }")
     for statement in using:
-        box = box.union(_elements(context, nest, statement, array.name).range())
+        box = box.union(_elements(nest, statement, array.name).range())
     box = isl.Set.from_union_set(box).intersect_params(sizes)
     build = isl.AstBuild.from_context(sizes)
 

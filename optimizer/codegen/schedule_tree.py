@@ -15,11 +15,9 @@ import islpy as isl
 from optimizer.codegen.isl_ast import loop_ast_of
 from optimizer.codegen.loop_ast import LoopNode, walk
 from optimizer.errors import CandidateError
+from optimizer.polyhedral.model import operation_limit
 from optimizer.polyhedral.nest import Nest
 from optimizer.polyhedral.tree import Leaf, Loop, Node, Sequence, leaves, loops
-
-OPERATION_LIMIT = 20_000_000
-"""Of isl, for one schedule: deterministic where a time limit would not be."""
 
 SEPARATED_NODES = 400
 """The largest loop AST for which innermost loops are separated so that no guards stay inside."""
@@ -91,38 +89,37 @@ def schedule_text(nest: Nest, tree: Node, domain: str, separates: bool = False) 
     return _mapping(domain=f'"{domain}"', child=_TreeText(nest, _iterators(nest, tree), separates).node(tree, 0))
 
 
-def instances(context: Any, nest: Nest, leaf: Leaf) -> Any:
+def instances(nest: Nest, leaf: Leaf) -> Any:
     """The iterations that run at a leaf, as an isl set."""
     text = _TreeText(nest, (), separates=False)
-    where = isl.Set.read_from_str(context, text.filter_of(leaf).strip('"'))
-    return isl.Set.read_from_str(context, nest.statement(leaf.statement).domain).intersect(where)
+    where = isl.Set(text.filter_of(leaf).strip('"'))
+    return isl.Set(nest.statement(leaf.statement).domain).intersect(where)
 
 
 def generate_loops(nest: Nest, tree: Node) -> LoopNode:
     """The loops that run a schedule.
 
-    Raises CandidateError when isl needs more than OPERATION_LIMIT operations.
+    Raises CandidateError when isl needs more operations than it may take.
     """
     try:
-        separated = _build(nest, tree, separates=True)
-        is_small = sum(1 for _ in walk(separated)) <= SEPARATED_NODES
-        return separated if is_small else _build(nest, tree, separates=False)
+        with operation_limit():
+            separated = _build(nest, tree, separates=True)
+            is_small = sum(1 for _ in walk(separated)) <= SEPARATED_NODES
+            return separated if is_small else _build(nest, tree, separates=False)
     except isl.Error as error:
         raise CandidateError(f"code generation gave up: {error}") from error
 
 
 def _build(nest: Nest, tree: Node, separates: bool) -> LoopNode:
-    context = isl.Context()
-    context.set_max_operations(OPERATION_LIMIT)
-    context.set_ast_build_detect_min_max(True)
-    domain = isl.UnionSet.read_from_str(context, "{ }")
+    isl.DEFAULT_CONTEXT.set_ast_build_detect_min_max(True)
+    domain = isl.UnionSet("{ }")
     for leaf in leaves(tree):
-        domain = domain.union(isl.UnionSet.from_set(instances(context, nest, leaf)))
-    schedule = isl.Schedule.read_from_str(context, schedule_text(nest, tree, str(domain), separates))
-    iterators = isl.IdList.alloc(context, 0)
+        domain = domain.union(isl.UnionSet.from_set(instances(nest, leaf)))
+    schedule = isl.Schedule(schedule_text(nest, tree, str(domain), separates))
+    iterators = isl.IdList.alloc(isl.DEFAULT_CONTEXT, 0)
     for name in _iterators(nest, tree):
-        iterators = iterators.add(isl.Id.read_from_str(context, name))
-    build = isl.AstBuild.from_context(isl.Set.read_from_str(context, nest.context)).set_iterators(iterators)
+        iterators = iterators.add(isl.Id(name))
+    build = isl.AstBuild.from_context(isl.Set(nest.context)).set_iterators(iterators)
     return loop_ast_of(build.node_from_schedule(schedule), {loop.name: loop for loop in loops(tree)})
 
 

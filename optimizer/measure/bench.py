@@ -67,6 +67,8 @@ class Record:
     """File of the fastest candidate's module; None while that is the original."""
     best_ratio: Ratio | None = None
     """The original's time over the best one's."""
+    windows: int = 0
+    """How many candidates have been timed."""
 
 
 class Bench:

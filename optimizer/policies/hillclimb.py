@@ -23,10 +23,12 @@ class HillClimb:
     chain: int = 0
     tries: int = 200
     """How many neighbours of one candidate are looked at before the next best takes its place."""
+    parents: int = 8
+    """How many of the best candidates are tried so before giving up."""
 
     def __post_init__(self) -> None:
-        if self.tries < 1:
-            raise UserError(f"tries must be at least 1, not {self.tries}")
+        if self.tries < 1 or self.parents < 1:
+            raise UserError(f"tries and parents must be at least 1, not {self.tries} and {self.parents}")
 
     def propose(self, problem: Any, history: Sequence[Trial], budget: BudgetView) -> Proposal:
         space = searchable(problem, self.name)
@@ -35,8 +37,8 @@ class HillClimb:
         if repair is not None and problem.parse(repair).digest not in known:
             return Proposal(repair, "the repair that came with the rejection")
         rng = rng_of(self.seed, self.chain, history)
-        for parent in best_first(history):
+        for parent in best_first(history)[: self.parents]:
             neighbour = new_neighbour(space, parent.candidate, known, rng, self.tries)
             if neighbour is not None:
                 return Proposal(neighbour.text, f"one edit of trial {parent.number}")
-        return Proposal(None, "no accepted candidate has a new neighbour")
+        return Proposal(None, "none of the best candidates has a new neighbour")

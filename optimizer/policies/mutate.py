@@ -12,7 +12,6 @@ from optimizer.policies.neighbourhood import best_first, digests_of, new_neighbo
 from optimizer.protocols import Proposal
 from optimizer.trial import Trial
 
-
 WEIGHTS = (2, 1, 1)
 """How often the best, the original and any accepted trial are edited: what raises a score may lead into a dead end."""
 

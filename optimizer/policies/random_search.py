@@ -24,7 +24,7 @@ class RandomSearch:
     chain: int = 0
     max_length: int = 6
     """The longest walk, in edits."""
-    tries: int = 50
+    tries: int = 20
     """How many walks, and how many neighbours at each of their steps, are tried before giving up."""
 
     def __post_init__(self) -> None:

@@ -188,9 +188,10 @@ class FunctionWalker:
             return False
         # A constant keeps its name in computations: `x ** 2` and `x ** k` are compiled differently.
         is_kept = found.is_constant and place.is_outermost
-        self.scope.bindings[name] = Binding(found, self.scope.rewritten(value), is_inlined=not is_kept)
+        rewritten = self.scope.rewritten(value)
+        self.scope.bindings[name] = Binding(found, rewritten, is_inlined=not is_kept)
         if is_kept:
-            self.scope.prologue[name] = value
+            self.scope.prologue[name] = rewritten
         return True
 
     def _hoist(self, name: str, value: ast.expr, place: Place) -> bool:

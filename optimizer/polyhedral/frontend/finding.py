@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import ast
 import inspect
-import math
-import textwrap
 import tokenize
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import FunctionType
 from typing import Any
 
 from optimizer.errors import UserError
 from optimizer.polyhedral.frontend.build import build_nest
+from optimizer.polyhedral.frontend.live_source import text_with_globals
 from optimizer.polyhedral.frontend.source import Module, parse_module
 from optimizer.polyhedral.nest import Nest
 
@@ -68,7 +67,7 @@ def nest_of_function(function: Callable[..., Any], arguments: Mapping[str, Any] 
         found = module.functions.get(plain.__name__)
         if found is not None and _covers(found, plain.__code__.co_firstlineno):
             return _built(module, found, examples)
-    return nest_of_source(_text_with_globals(plain), plain.__name__, file, examples)
+    return nest_of_source(text_with_globals(plain), plain.__name__, file, examples)
 
 
 def _built(module: Module, function: ast.FunctionDef, examples: Mapping[str, Any] | None) -> Nest:
@@ -145,35 +144,3 @@ def _by_name(function: FunctionType, arguments: Mapping[str, Any] | Sequence[Any
         raise UserError(f"the example arguments do not fit `{function.__name__}{signature}`: {error}") from None
     bound.apply_defaults()
     return bound.arguments
-
-
-def _text_with_globals(function: FunctionType) -> str:
-    """The function's own source at its own line, followed by the constants, imports and functions that it uses.
-
-    For functions that are not at the top level of a file: those of notebooks, and those inside other functions.
-    """
-    try:
-        text = textwrap.dedent(inspect.getsource(function))
-    except (OSError, TypeError):
-        raise UserError(f"the source of `{function.__name__}` cannot be found: define it in a file") from None
-    closure = inspect.getclosurevars(function)
-    lines = ["\n" * (function.__code__.co_firstlineno - 1) + text]
-    pending = {**closure.globals, **closure.nonlocals}
-    done: set[str] = set()
-    while pending:
-        name, value = pending.popitem()
-        if name in done or name == function.__name__:
-            continue
-        done.add(name)
-        value = getattr(value, "py_func", value)
-        if isinstance(value, ModuleType):
-            lines.append(f"import {value.__name__} as {name}")
-        elif isinstance(value, FunctionType):
-            lines.append(textwrap.dedent(inspect.getsource(value)))
-            inner = inspect.getclosurevars(value)
-            pending |= {**inner.globals, **inner.nonlocals}
-        elif isinstance(value, bool | int | float) and math.isfinite(value):
-            lines.append(f"{name} = {value!r}")
-        elif callable(value) and getattr(math, name, None) is value:
-            lines.append(f"from math import {name}")
-    return "\n".join(lines)

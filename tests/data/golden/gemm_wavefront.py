@@ -18,4 +18,5 @@ def gemm(ni, nj, nk, alpha, beta, C, A, B):
             for i_2 in range(max(8 * i_2_t - 8 * k_t, 8 * k_t + 1 - nk), min(ni, 8 * i_2_t + 8 - 8 * k_t)):
                 for k_skewed in range(max(8 * k_t, i_2), min(8 * k_t + 8, nk + i_2)):
                     for j_2 in range(nj):
-                        C[i_2, j_2] += alpha * A[i_2, k_skewed - i_2] * B[k_skewed - i_2, j_2]
+                        k = k_skewed - i_2
+                        C[i_2, j_2] += alpha * A[i_2, k] * B[k, j_2]
