@@ -56,7 +56,8 @@ def measured_text(run: Run) -> str:
     if not isinstance(problem, KernelProblem):
         raise ValueError(f"a problem of kind {problem.kind} has no speedup")
     sizes = ", ".join(f"{name}={value}" for name, value in problem.sizes.items())
-    where = f"at {sizes}, {problem.threads} threads, {problem.fp.value} floating point"
+    threads = "1 thread" if problem.threads == 1 else f"{problem.threads} threads"
+    where = f"at {sizes}, {threads}, {problem.fp.value} floating point"
     measured = selection.measured or selection.selected
     if measured is None or selection.winner.number == 0:
         return f"nothing that was tried is faster than the original {where}"

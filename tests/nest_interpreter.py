@@ -1,6 +1,7 @@
 """Runs a nest without any code generator: lists every iteration, sorts them by the tree's order, executes the bodies.
 
-The slowest and plainest meaning a nest can have, to compare with what the function itself does.
+The slowest and plainest meaning a nest can have, to compare with what the function itself does. An expanded scalar
+has one element for each of its subscripts here, and an element must be written before it is read.
 """
 
 from __future__ import annotations
@@ -61,9 +62,15 @@ def run(nest: Nest, arguments: Mapping[str, Any]) -> Any:
             space[array.name] = getattr(np, array.fill)(shape, dtype=array.dtype)
     exec("\n".join(nest.prologue), space)
     bodies = {statement.name: compile(statement.body, statement.name, "exec") for statement in nest.statements}
+    scalars = {array.name for array in nest.arrays if array.role is Role.SCALAR}
+    memory: dict[tuple[str, Any], Any] = {(name, ()): space[name] for name in scalars & arguments.keys()}
     for name, values in instances(nest, sizes):
-        space |= values
-        exec(bodies[name], space)
+        touched = [access for access in accessed(nest, sizes, name, values) if access[0] in scalars]
+        reads = {array: memory[array, index] for array, index, is_write in touched if not is_write}
+        here = {key: value for key, value in space.items() if key not in scalars} | values | reads
+        exec(bodies[name], here)
+        memory |= {(array, index): here[array] for array, index, is_write in touched if is_write}
+    space |= {array: value for (array, index), value in memory.items() if not index}
     if not nest.epilogue:
         return None
     returned = ast.parse(nest.epilogue[0]).body[0]

@@ -77,6 +77,22 @@ def test_kernels_for_people() -> None:
     assert any(line.startswith("matmul ") for line in lines)
 
 
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("policies", {"random", "hillclimb", "polyhedral", "replay", "mutate"}),
+        ("verifiers", {"legality", "equivalence", "timing", "plausibility", "function-check", "test-suite"}),
+    ],
+)
+def test_policies_and_verifiers_have_options_and_a_summary(command: str, expected: set[str]) -> None:
+    listed = json.loads(CliRunner().invoke(main, [command, "--json"]).stdout)
+    assert all(set(entry) == {"name", "options", "summary"} for entry in listed)
+    assert all(entry["summary"] for entry in listed)
+    assert expected <= {entry["name"] for entry in listed}
+    shown = CliRunner().invoke(main, [command]).stdout
+    assert all(any(line.startswith(f"{name} ") for line in shown.splitlines()) for name in expected)
+
+
 @pytest.mark.parametrize("arguments", [["nonsense"], ["kernels", "--nonsense"], ["check", "gemm"]])
 def test_wrong_usage_is_the_users_error(arguments: list[str]) -> None:
     result = CliRunner().invoke(main, arguments)

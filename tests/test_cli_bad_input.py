@@ -143,6 +143,12 @@ def test_unwritable_out_is_found_before_the_run(tmp_path: Path, place: str, monk
     assert not (tmp_path / "home").exists(), "nothing was run"
 
 
+def test_out_never_overwrites_the_kernel(tmp_path: Path) -> None:
+    file = write(tmp_path, GOOD)
+    assert "own file" in refused("run", file, "--size", "n=5", "--out", file)
+    assert Path(file).read_text(encoding="utf-8") == HEAD + GOOD
+
+
 def test_a_used_run_folder(tmp_path: Path) -> None:
     (tmp_path / "old").mkdir()
     (tmp_path / "old" / "run.json").write_text("{}", encoding="utf-8")
@@ -193,6 +199,14 @@ def test_a_damaged_specification(tmp_path: Path) -> None:
         (["run", "--verifier", "check.py:check"], "--seed-text"),
         (["run", "matmul", "--seed-text", "start.txt"], "--seed-text"),
         (["run", "matmul", "--evaluations", "0"], "--evaluations"),
+        (["run", "matmul", "--size", "mini", "--policy", "random", "--option", "max_lenght=3"], "max_length"),
+        (
+            ["run", "matmul", "--size", "mini", "--policy", "random", "--option", "max_length=many"],
+            "policy random do not fit",
+        ),
+        (["run", "matmul", "--size", "mini", "--option", "share"], "name=value"),
+        (["run", "matmul", "--deadline", "3"], "--deadline means nothing for a kernel"),
+        (["run", "--tests", "tests", "--seed-text", "x.py", "--size", "n=3"], "--size means nothing for a text"),
         (["run", "matmul", "--seconds", "0"], "--seconds"),
         (["run", "matmul", "--fp", "fast"], "strict"),
         (["bench", "--kernels", "gemm,gemm", "--policies", "random"], "twice"),

@@ -13,18 +13,23 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kernels import catalog
+from optimizer.candidate import Candidate
 from optimizer.cli import main
+from optimizer.errors import InfrastructureError
 from optimizer.events import Observer, TrialFinished
 from optimizer.journal import read_record
 from optimizer.loop import run_loop
 from optimizer.plan import StopReason
+from optimizer.text_problem import TextProblem
+from optimizer.verdict import Verdict
+from verifiers.function_check import FunctionCheck
 
 CHECK = '''
 def check(text):
     """As many points as there are a's."""
     return float(text.count("a")), "more a, please"
 '''
-OWN = '''
+OWN = """
 import numpy as np
 from jaxtyping import Float64
 
@@ -32,7 +37,7 @@ from jaxtyping import Float64
 def scale(n: int, x: Float64[np.ndarray, "n"], y: Float64[np.ndarray, "n"]):
     for i in range(n):
         y[i] = 2.0 * x[i]
-'''
+"""
 SMALL = ("--size", "mini", "--threads", "1", "--policy", "random", "--seed", "5")
 
 
@@ -186,6 +191,23 @@ def test_an_interrupt_saves_everything_and_says_how_to_go_on(text: Path, monkeyp
     data = invoke_json("resume", str(text / "run"))
     assert data["evaluations"] == 5
     assert data["stop_reason"] == StopReason.BUDGET_EVALUATIONS
+
+
+def test_a_harness_that_fails_is_status_3(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    judged = FunctionCheck.verify
+
+    def failing(self: FunctionCheck, problem: TextProblem, candidate: Candidate) -> Verdict:
+        if candidate == problem.baseline:
+            return judged(self, problem, candidate)
+        raise InfrastructureError("the disk is full")
+
+    monkeypatch.setattr(FunctionCheck, "verify", failing)
+    result = invoke(*text_arguments(text), "--evaluations", "5", "--run-dir", str(text / "run"))
+    assert result.exit_code == 3
+    assert "the disk is full" in result.stdout
+    assert f"go on with: loopwright resume {text / 'run'}" in result.stdout
+    data = json.loads(invoke("resume", str(text / "run"), "--json").stdout)
+    assert (data["stop_reason"], data["evaluations"]) == ("infrastructure_errors", 0)
 
 
 def test_control_c_on_the_real_command(text: Path) -> None:

@@ -5,17 +5,21 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from kernels import catalog
+from optimizer.codegen import schedule_tree
 from optimizer.codegen.backend import CodeOptions, FloatingPoint
 from optimizer.codegen.numba_source import NumbaBackend
 from optimizer.errors import CandidateError
 from optimizer.measure.loading import plain_function
+from optimizer.polyhedral.frontend import nest_of_file
 from optimizer.polyhedral.legality import Legal, judge
-from optimizer.polyhedral.model import Model
+from optimizer.polyhedral.model import Model, operation_limit
 from optimizer.polyhedral.nest import Argument, ArgumentKind, Array, Nest, Role, SourceLoop, Statement
 from optimizer.polyhedral.schedule import parse_schedule
 from optimizer.polyhedral.steps.sampling import random_schedule
@@ -319,3 +323,28 @@ def test_compiled_threads_agree() -> None:
         original(*expected)
         namespace["gemm"](*actual)
         assert expected[5].tobytes() == actual[5].tobytes()
+
+
+def test_code_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schedule_tree, "operation_limit", lambda: operation_limit(200))
+    with pytest.raises(CandidateError, match="code generation gave up"):
+        scheduled(gemm(), "tile(i=4)")
+    monkeypatch.undo()
+    assert "i_t" in scheduled(gemm(), "tile(i=4)")
+
+
+@pytest.mark.parametrize("kernel", catalog.names())
+def test_bundled_kernels_are_unchanged(kernel: str) -> None:
+    bundled = catalog.load(kernel)
+    nest = nest_of_file(str(Path(bundled.__file__ or "")))
+    original, rng, model = plain_function(nest.original, "original.py", nest.name), random.Random(3), Model(nest)
+    trees = [nest.tree, *(random_schedule(nest, rng, 2).apply(nest) for _ in range(3))]
+    sizes = {name: 5 + position % 3 for position, name in enumerate(bundled.SIZES["mini"])}
+    for tree in trees:
+        if judge(model, tree).legal is not Legal.YES:
+            continue
+        generated = plain_function(code(nest, tree), "generated.py", nest.name, backward=True)
+        first, second = (bundled.make_inputs(**sizes, rng=np.random.default_rng(1)) for _ in range(2))
+        np.testing.assert_equal(generated(**second), original(**first))
+        for name, expected in first.items():
+            np.testing.assert_array_equal(second[name], expected, err_msg=name)

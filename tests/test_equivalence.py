@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from optimizer.candidate import Candidate
-from optimizer.errors import InfrastructureError
+from optimizer.errors import InfrastructureError, UserError
 from optimizer.measure.bench import Bench, TimeLimits
 from optimizer.measure.comparison import RoundingJudge, bit_difference, results_of, scale_difference
 from optimizer.measure.guards import GuardedArguments
@@ -268,6 +268,43 @@ def norm(n, x):
 )
 
 
+CHAOTIC = TextProblem(
+    source="""
+def logistic(n, x):
+    for i in range(n):
+        for t in range(200):
+            x[i] = 3.9999 * x[i] - 3.9999 * x[i] * x[i]
+""",
+    name="logistic",
+    arguments=(
+        ArgumentSpec("n", ArgumentKind.PARAMETER, "int64"),
+        ArgumentSpec("x", ArgumentKind.ARRAY, "float64", ("n",)),
+    ),
+    written=("x",),
+    small=({"n": 4},),
+    sizes={"n": 2000},
+    inputs=FileInputs("set by the test"),
+)
+
+
+def test_inputs_on_which_rounding_decides_are_left_out(bench: Bench, tmp_path: Path) -> None:
+    """Every order of operations that contraction allows gives other results here, so only plain Python can tell."""
+    file = tmp_path / "arguments.npz"
+    np.savez(file, n=4, x=np.array([0.1, 0.2, 0.3, 0.4]))
+    chaotic = replace(CHAOTIC, inputs=FileInputs(str(file)))
+    head = "from numba import njit\n\n@njit(error_model='numpy', fastmath={'contract'})"
+    verdict = judged(bench, head + CHAOTIC.source, chaotic)
+    assert verdict.status is Status.OK
+    assert "rounding decides" in verdict.detail
+    rewritten = CHAOTIC.source.replace("3.9999 * x[i] - 3.9999 * x[i] * x[i]", "3.9999 * x[i] * (1.0 - x[i])")
+    assert rejected_for(judged(bench, head + rewritten, chaotic), Reason.WRONG_RESULT)
+
+
+def test_unreadable_arguments_are_the_users_error(bench: Bench) -> None:
+    with pytest.raises(UserError, match="cannot be read"):
+        judged(bench, module(ORIGINAL_BODY), replace(CONTRACT, inputs=FileInputs("missing.npz")))
+
+
 def test_returned_values_and_helper_functions(bench: Bench) -> None:
     def candidate(change: str = "") -> str:
         source = RETURNING.source.replace("def ", "@njit(fastmath={'contract'}, error_model='numpy')\ndef ")
@@ -392,11 +429,11 @@ def test_judge_measures_by_the_originals_own_error() -> None:
     judge = RoundingJudge()
     judge.learn(original, exact)
     as_good = {"A": (exact["A"] * (1 - 6e-16)).astype(np.float64)}
-    assert judge.difference(as_good, original, exact) is None
-    assert judge.difference({"A": exact["A"].astype(np.float32).astype(np.float64)}, original, exact) is not None
-    assert judge.difference({"A": original["A"] * (1 + 1e-13)}, original, exact) is not None
-    assert judge.difference(as_good, original, None) is None
-    assert judge.difference({"A": exact["A"].astype(np.float32).astype(np.float64)}, original, None) is not None
+    assert judge.difference(as_good, original, exact, {}) is None
+    assert judge.difference({"A": exact["A"].astype(np.float32).astype(np.float64)}, original, exact, {}) is not None
+    assert judge.difference({"A": original["A"] * (1 + 1e-13)}, original, exact, {}) is not None
+    assert judge.difference(as_good, original, None, {}) is None
+    assert judge.difference({"A": exact["A"].astype(np.float32).astype(np.float64)}, original, None, {}) is not None
 
 
 ROOTS = """
@@ -409,6 +446,14 @@ def roots(A):
         t[0] += math.sqrt(A[i])
     return t
 """
+
+
+def test_judge_grants_what_the_last_bit_of_the_inputs_does() -> None:
+    exact = {"A": np.ones(3, np.longdouble)}
+    original = {"A": np.ones(3)}
+    off = {"A": np.full(3, 1 + 1e-12)}
+    assert RoundingJudge().difference(off, original, exact, {}) is not None
+    assert RoundingJudge().difference(off, original, exact, {"A": 1e-12}) is None
 
 
 def test_wide_evaluation_is_wider() -> None:

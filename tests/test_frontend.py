@@ -267,6 +267,7 @@ def test_types_and_ranks_come_from_example_arguments() -> None:
         (ArgumentKind.PARAMETER, "int64"),
     ]
     assert nest.parameters == ("steps", "n", "m", "x_0")
+    assert nest_of_function(from_examples, [*arguments[:2], np.float64(2), np.int32(5)]).arguments[2].dtype == "float64"
     by_name = dict(zip(("A", "x", "alpha", "steps"), arguments, strict=True))
     assert nest_of_function(from_examples, by_name) == nest
 

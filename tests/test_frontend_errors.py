@@ -289,6 +289,11 @@ def test_examples_that_do_not_fit() -> None:
     text = "import numpy as np\nfrom jaxtyping import Float64\n" + 'def f(x: Float64[np.ndarray, "n"]):\n    pass\n'
     with pytest.raises(UserError, match="`x` is annotated as float64 array of rank 1, the example given is float32"):
         nest_of_source(text, "f", "k.py", {"x": np.zeros(3, np.float32)})
+    scalars = "def f(a: float, n: int):\n    pass\n"
+    with pytest.raises(UserError, match="`n` is annotated as int64, the example given is float64"):
+        nest_of_source(scalars, "f", "k.py", {"a": 1, "n": 2.0})
+    with pytest.raises(SourceError, match="has no loops"):
+        nest_of_source(scalars, "f", "k.py", {"a": 1, "n": np.int32(2)})
     with pytest.raises(UserError, match="argument `x` is an array of complex128"):
         nest_of_source("def f(x):\n    pass\n", "f", "k.py", {"x": np.zeros(3, complex)})
     with pytest.raises(UserError, match="argument `x` is of type list"):

@@ -5,14 +5,16 @@ from __future__ import annotations
 import copy
 import importlib
 import math
+import random
 from collections.abc import Callable
 from typing import Any
 
+import islpy as isl
 import numpy as np
 import pytest
 
 from kernels import catalog
-from optimizer.polyhedral.frontend import check_bounds, nest_of_file, nest_of_source
+from optimizer.polyhedral.frontend import check_bounds, nest_of_file, nest_of_source, safe_sizes
 from optimizer.polyhedral.nest import Nest, Role
 from tests.nest_interpreter import accessed, instances, run, sizes_of
 
@@ -356,3 +358,79 @@ def test_the_original_of_every_bundled_kernel_runs_alone() -> None:
 def test_the_feature_table_needs_no_rounding_excuse() -> None:
     assert same_bits(math.nan, math.nan)
     assert not same_bits(np.zeros(2), -np.zeros(2))
+
+
+def random_kernel(seed: int) -> str:
+    """A function of random loops, conditions and assignments to an array of 6 x 6 and three scalars."""
+    chance = random.Random(seed)
+
+    def index(loops: list[str]) -> str:
+        parts = [f"{chance.choice([1, 1, 2, -1])} * {name}" for name in chance.sample(loops, min(2, len(loops)))]
+        return f"({' + '.join([*parts, str(chance.randint(-3, 7))])}) % 6"
+
+    def value(loops: list[str], depth: int = 2) -> str:
+        if depth == 0:
+            leaves = [chance.choice("stu"), f"A[{index(loops)}, {index(loops)}]", "0.5", "n", *loops]
+            return chance.choice(leaves)
+        left, right = value(loops, depth - 1), value(loops, depth - 1)
+        if chance.random() < 0.25:
+            return f"({left} if {condition(loops)} else {right})"
+        return f"({left} {chance.choice(['+', '-', '*'])} {right})"
+
+    def condition(loops: list[str]) -> str:
+        left, right = (chance.choice([*loops, "n", "m", "2", "3"]) for _ in range(2))
+        text = f"{left} {chance.choice(['<', '<=', '==', '!=', '>'])} {right} + {chance.randint(-2, 2)}"
+        match chance.randint(0, 4):
+            case 0:
+                return f"not ({text} and {right} % 2 == 0)"
+            case 1:
+                return f"({text} or {left} // 2 > 1)"
+            case _:
+                return text
+
+    def loop_range(loops: list[str]) -> str:
+        low, high = chance.choice(["0", "1", "-2", *loops]), chance.choice(["n", "m + 1", "4", *loops])
+        match chance.randint(0, 4):
+            case 0:
+                return f"range({high}, {low}, -{chance.randint(1, 3)})"
+            case 1:
+                return f"range({low}, {high}, {chance.randint(1, 3)})"
+            case 2:
+                return f"range(max({low}, m - 3), min({high}, n, 5))"
+            case 3:
+                return f"range(min({low}, m), max({high}, 2))"
+            case _:
+                return f"range({low}, {high})"
+
+    def block(loops: list[str], depth: int) -> list[str]:
+        lines: list[str] = []
+        for _ in range(chance.randint(1, 3)):
+            kind = chance.random()
+            if kind < 0.45 and depth:
+                name = next(name for name in "ijk" if name not in loops)
+                inner = block([*loops, name], depth - 1)
+                lines += [f"for {name} in {loop_range(loops)}:", *(f"    {line}" for line in inner)]
+            elif kind < 0.6 and depth:
+                lines += [f"if {condition(loops)}:", *(f"    {line}" for line in block(loops, depth - 1))]
+                if chance.random() < 0.5:
+                    lines += ["else:", *(f"    {line}" for line in block(loops, depth - 1))]
+            else:
+                target = chance.choice(["s", "t", "u", f"A[{index(loops)}, {index(loops)}]"])
+                lines.append(f"{target} {chance.choice(['=', '=', '+=', '*='])} {value(loops)}")
+        return lines
+
+    body = ["t = 0.25", "u = A[0, 1]", "for i in range(n):", *(f"    {line}" for line in block(["i"], 2))]
+    body += [*block([], 3), "return s, t"]
+    return "def f(n: int, m: int, s: float, A: Float64[np.ndarray, '6 6']):\n" + "".join(f"    {x}\n" for x in body)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_random_kernels_run_as_their_nests_say(seed: int) -> None:
+    text = HEADER + random_kernel(seed)
+    nest = nest_of_source(text, "f", "random.py")
+    assert isl.Set(nest.context).is_subset(isl.Set(safe_sizes(nest)))
+    space: dict[str, Any] = {}
+    exec(text, space)
+    for n, m in ((5, 3), (2, 6)):
+        matrix = np.random.default_rng(seed).uniform(-1, 1, (6, 6))
+        assert_same(nest, space["f"], {"n": n, "m": m, "s": 0.75, "A": matrix})

@@ -161,11 +161,11 @@ def test_original_that_fails_is_infrastructure(bench: Bench) -> None:
         Timing(bench).verify(broken, Candidate(repeated(8)))
 
 
+# Converges long before it ends, so that doing it less often gives the same result.
 SLOW = TextProblem(
     source="""
 def roots(n, x):
     for again in range({again}):
-        x[0] = 2.0
         for i in range(n):
             x[0] = 1.0 + 1.0 / (1.0 + x[0] ** 0.5)
 """,
@@ -180,7 +180,7 @@ def roots(n, x):
 
 def test_slow_original_is_timed_once_and_candidates_meet_the_best(tmp_path: Path) -> None:
     """Candidates do an eighth and then less of the original's work; `slow` is set to what a test can afford."""
-    problem = replace(SLOW, source=SLOW.source.format(again=32), sizes={"n": 1_000_000})
+    problem = replace(SLOW, source=SLOW.source.format(again=32), sizes={"n": 300_000})
 
     def candidate(again: int) -> Candidate:
         head = "from numba import njit\n\n@njit(error_model='numpy', fastmath={'contract'})"
@@ -195,12 +195,12 @@ def test_slow_original_is_timed_once_and_candidates_meet_the_best(tmp_path: Path
         original = record.original_samples
         best = measured(timing.verify(problem, candidate(1)))
         assert record.original_samples == original, "the original ran again"
-        # Wide bounds: other load slows long calls more than short ones.
-        assert best.score > eighth.score > 2.0
+        assert 2.0 < eighth.score < 30.0
+        assert best.score > 1.5 * eighth.score
         assert record.best_seconds == best.details["seconds"]
         assert best.details["baseline_seconds"] == median(original)
         # A candidate that is cut off takes the worker with it, but not the original's results.
-        assert timing.verify(problem, candidate(16000)).reason is Reason.TOO_SLOW
+        assert timing.verify(problem, candidate(50000)).reason is Reason.TOO_SLOW
         assert bench.worker.process_id is None
         assert list(bench.directory.glob("reference_*.npz"))
         assert measured(timing.verify(problem, candidate(1))).score > 4

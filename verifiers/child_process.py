@@ -124,7 +124,8 @@ def _wait(process: subprocess.Popen[bytes], pipe: int | None, end: float) -> tup
     received = b""
     while time.monotonic() < end:
         has_ended = process.poll() is not None
-        ready, _, _ = select.select([pipe], [], [], 0 if has_ended else min(POLL_SECONDS, end - time.monotonic()))
+        patience = 0.0 if has_ended else min(POLL_SECONDS, max(0.0, end - time.monotonic()))
+        ready, _, _ = select.select([pipe], [], [], patience)
         if ready:
             part = os.read(pipe, 65536)
             received += part

@@ -26,9 +26,10 @@ run_dir = click.option("--run-dir", metavar="DIR", help="Keep the new run in thi
 @out
 @options.as_json
 def resume(run: str, out: str | None, as_json: bool) -> None:
-    """Go on with RUN, a folder or the name of one in the data folder, where it was interrupted.
+    """Go on with a run.
 
-    Nothing that was judged is judged again. A run that is over only tells its result again.
+    RUN is a folder, or the name of one in the data folder. Nothing that was judged is judged again. A run that is over
+    only tells its result again.
     """
     from optimizer.cli.watched import finish, watched
     from optimizer.run import resume as resume_run
@@ -44,7 +45,10 @@ def resume(run: str, out: str | None, as_json: bool) -> None:
 @run_dir
 @options.as_json
 def replay(run: str, out: str | None, run_dir: str | None, as_json: bool) -> None:
-    """Make the proposals of RUN again, without its policy, in a new run."""
+    """Make the same proposals in a new run.
+
+    RUN is a folder, or the name of one in the data folder. Its policy is not asked again.
+    """
     from optimizer.cli.watched import finish, watched
     from optimizer.run import replay as replay_run
 
@@ -58,7 +62,10 @@ def replay(run: str, out: str | None, run_dir: str | None, as_json: bool) -> Non
 @run_dir
 @options.as_json
 def rescore(run: str, run_dir: str | None, as_json: bool) -> None:
-    """Judge every candidate of RUN again, and show what was found then and now."""
+    """Judge all candidates of a run again.
+
+    RUN is a folder, or the name of one in the data folder. What was found then and now is shown side by side.
+    """
     from optimizer.cli.watched import exit_for, watched
     from optimizer.run import rescore as rescore_run
 

@@ -40,7 +40,10 @@ def bench(
     run_dir: str | None,
     as_json: bool,
 ) -> None:
-    """Compare policies: each on each kernel, repeated, with equal budgets; means with intervals."""
+    """Compare policies with each other.
+
+    Each runs on each kernel, several times, with the same number of evaluations; means come with intervals.
+    """
     # By name, because `benchmarks` stands above `optimizer` in the order of imports.
     comparison: Any = importlib.import_module("benchmarks.policies")
     experiment = comparison.Experiment(

@@ -42,7 +42,10 @@ def check(
     timing: bool,
     as_json: bool,
 ) -> None:
-    """Prove, test and time SCHEDULE, such as "tile(i=32, j=32); parallel(i_t)"; exit status 1 when it is rejected."""
+    """Prove, test and time one schedule.
+
+    SCHEDULE is a text such as "tile(i=32, j=32); parallel(i_t)". The exit status is 1 when it is rejected.
+    """
     problem = load_problem(kernel, size, fp, threads)
     candidate = problem.parse(schedule)
     verdicts = _verdicts(problem, candidate, seed, timing)

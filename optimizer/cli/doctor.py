@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 @options.threads
 @options.as_json
 def doctor(threads: int | None, as_json: bool) -> None:
-    """Look at this machine: versions, noise of its times, its peaks, and whether results from it can be trusted."""
+    """Tell whether this machine can measure.
+
+    Looks at the noise of its times, what else it is doing, its peaks and versions.
+    """
     from optimizer.measure.bench import Bench
     from optimizer.measure.machine import available_processors, this_machine
     from optimizer.measure.noise import measure_noise

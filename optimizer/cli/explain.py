@@ -30,7 +30,11 @@ MOST_DEPENDENCES = 30
 @click.option("--schedule", metavar="TEXT", default="", help="Explain the nest after this schedule and print its code.")
 @options.as_json
 def explain(kernel: str, size: str | None, fp: str, threads: int | None, schedule: str, as_json: bool) -> None:
-    """Show a kernel's loops and statements by name, its dependences, and what could run parallel."""
+    """Show a kernel's names and dependences.
+
+    Loops and statements get the names that schedules use. Also told: which loops could run parallel or change places,
+    as the nest stands or after --schedule, and the least time that this machine needs.
+    """
     from optimizer.polyhedral.explain import explain as explain_nest
     from optimizer.polyhedral.model import model_of
     from optimizer.polyhedral.schedule import parse_schedule

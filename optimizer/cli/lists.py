@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.command()
 @options.as_json
 def kernels(as_json: bool) -> None:
-    """List the bundled kernels with their sizes and arrays."""
+    """List the bundled kernels."""
     from kernels import catalog
 
     entries = [_kernel_json(catalog.entry(name)) for name in catalog.names()]
@@ -36,7 +36,7 @@ def kernels(as_json: bool) -> None:
 @click.command()
 @options.as_json
 def policies(as_json: bool) -> None:
-    """List what can propose candidates, with the options of each."""
+    """List what can propose candidates."""
     from optimizer.registry import describe_policies
 
     _print_descriptions("policy", describe_policies(), as_json)
@@ -45,7 +45,7 @@ def policies(as_json: bool) -> None:
 @click.command()
 @options.as_json
 def verifiers(as_json: bool) -> None:
-    """List what can judge and measure candidates, with the options of each."""
+    """List what can judge candidates."""
     from optimizer.registry import describe_verifiers
 
     _print_descriptions("verifier", describe_verifiers(), as_json)

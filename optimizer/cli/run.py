@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 @click.argument("kernel", required=False)
 @options.size
 @click.option("--policy", help="What proposes. [default: polyhedral for kernels, mutate for texts]")
+@click.option("--option", "policy_options", multiple=True, metavar="NAME=VALUE", help="Of the policy; can be repeated.")
 @click.option("--chains", type=click.IntRange(min=1), default=1, show_default=True, help="Lines of refinement.")
 @click.option("--steps", type=click.IntRange(min=1), help="Proposals of a chain. [default: by the budget, or 30]")
 @click.option("--evaluations", type=click.IntRange(min=1), help="Stop after so many judged candidates.")
@@ -41,6 +45,7 @@ def run(
     kernel: str | None,
     size: str | None,
     policy: str | None,
+    policy_options: tuple[str, ...],
     chains: int,
     steps: int | None,
     evaluations: int | None,
@@ -56,12 +61,18 @@ def run(
     run_dir: str | None,
     as_json: bool,
 ) -> None:
-    """Optimize KERNEL (a bundled kernel's name, or file.py:function), or a text with --verifier or --tests."""
+    """Optimize a kernel, or any text that has a check.
+
+    KERNEL is a bundled kernel's name or file.py:function. Without one, --seed-text is optimized under --verifier or
+    --tests.
+    """
     from optimizer.budget import Limits
     from optimizer.cli.watched import finish, watched
     from optimizer.run import start
 
     check_subject(kernel, verifier, tests, seed_text)
+    check_unused("a kernel", {"--deadline": deadline} if kernel else {})
+    check_unused("a text", {} if kernel else {"--size": size, "--threads": threads})
     destination = Path(out) if out else None
     if destination:
         check_writable(destination)
@@ -71,9 +82,12 @@ def run(
         from optimizer.kernel_run import kernel_specification
 
         problem = load_problem(kernel, size, fp, threads)
+        if destination and destination.resolve() == Path(problem.nest.file).resolve():
+            raise UserError(f"--out {destination} is the kernel's own file: write the result somewhere else")
         specification = kernel_specification(problem, policy or "polyhedral", plan, limits)
     else:
         specification = text_specification(verifier, tests, seed_text or "", deadline, policy or "mutate", plan, limits)
+    specification = replace(specification, policy_options=parse_options(policy_options))
     directory = Path(run_dir).absolute() if run_dir else None
     finish(watched(lambda observer: start(specification, directory, observer)), destination, as_json)
 
@@ -92,14 +106,28 @@ def text_specification(
     from optimizer.suite_problem import SuiteProblem
     from optimizer.text_problem import TextProblem
 
-    options: dict[str, Any] = {} if deadline is None else {"deadline": deadline}
+    judging: dict[str, Any] = {} if deadline is None else {"deadline": deadline}
     if tests:
         problem = SuiteProblem.from_files(seed_text, tests)
     else:
         problem = TextProblem.from_file(seed_text)
         file, _, function = (verifier or "").rpartition(":")
-        options["check"] = f"{Path(file).absolute()}:{function}" if file else verifier
-    return RunSpecification(problem.specification(), policy, verifier_options=options, plan=plan, limits=limits)
+        judging["check"] = f"{Path(file).absolute()}:{function}" if file else verifier
+    return RunSpecification(problem.specification(), policy, verifier_options=judging, plan=plan, limits=limits)
+
+
+def parse_options(texts: Sequence[str]) -> dict[str, Any]:
+    """`name=value` texts; a value that reads as a number or a truth value is one. Raises `UserError`."""
+    found: dict[str, Any] = {}
+    for text in texts:
+        name, separator, value = text.partition("=")
+        if not (name and separator):
+            raise UserError(f"cannot read the option {text!r}: write name=value")
+        try:
+            found[name] = json.loads(value.lower())
+        except ValueError:
+            found[name] = value
+    return found
 
 
 def check_subject(kernel: str | None, verifier: str | None, tests: str | None, seed_text: str | None) -> None:
@@ -112,3 +140,10 @@ def check_subject(kernel: str | None, verifier: str | None, tests: str | None, s
         raise UserError("--seed-text goes with --verifier or --tests, not with a kernel")
     if not kernel and not seed_text:
         raise UserError(f"{given[0]} needs --seed-text FILE, the text to start from")
+
+
+def check_unused(subject: str, given: Mapping[str, Any]) -> None:
+    """Raise `UserError` for an option that would have no effect."""
+    for name, value in given.items():
+        if value is not None:
+            raise UserError(f"{name} means nothing for {subject}: leave it out")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from optimizer.cli.output import print_json
+from optimizer.cli.output import print_json, say
 from optimizer.plan import StopReason
 
 if TYPE_CHECKING:
@@ -33,8 +33,11 @@ def finish(run: Run, destination: Path | None, as_json: bool) -> None:
     export = write_best(run, destination) if destination else None
     if as_json:
         print_json(run_json(run.problem, run.result, run.directory, export))
+        if not run.result.stop_reason.is_final:
+            say(f"{run.result.stop_reason}: go on with: loopwright resume {run.directory}")
     else:
-        click.echo(summary_text(run.problem, run.result, run.directory, export, known_limit(run)))
+        limit = known_limit(run) if run.problem.kind == "kernel" else None
+        click.echo(summary_text(run.problem, run.result, run.directory, export, limit))
     exit_for(run.result.stop_reason)
 
 
@@ -52,13 +55,15 @@ def write_best(run: Run, destination: Path) -> Path:
 
 
 def known_limit(run: Run) -> float | None:
-    """The machine's limit in seconds for a kernel, where its peaks are known."""
-    if run.problem.kind != "kernel":
-        return None
-    from optimizer.cli.kernel import limit_seconds
+    """The limit in seconds of the machine that a kernel was timed on; None when it was not timed on this one."""
     from optimizer.kernel_problem import KernelProblem
 
-    return limit_seconds(run.problem) if isinstance(run.problem, KernelProblem) else None
+    if not isinstance(run.problem, KernelProblem) or all(t.measurement is None for t in run.result.trials[1:]):
+        return None
+    from optimizer.cli.kernel import limit_seconds
+    from optimizer.measure.machine import this_machine
+
+    return limit_seconds(run.problem) if run.specification.machine.get("digest") == this_machine().digest else None
 
 
 def exit_for(reason: StopReason) -> None:

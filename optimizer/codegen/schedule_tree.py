@@ -17,6 +17,7 @@ from optimizer.codegen.loop_ast import LoopNode, walk
 from optimizer.errors import CandidateError
 from optimizer.polyhedral.model import operation_limit
 from optimizer.polyhedral.nest import Nest
+from optimizer.polyhedral.order import instance_tuple
 from optimizer.polyhedral.tree import Leaf, Loop, Node, Sequence, leaves, loops
 
 SEPARATED_NODES = 400
@@ -32,15 +33,12 @@ class _TreeText:
     """isl's variables by depth."""
     separates: bool
 
-    def iteration(self, statement: str) -> str:
-        return f"{statement}[{', '.join(self.nest.statement(statement).iterators)}]"
-
     def quoted(self, pieces: Items[str], around: str = "{}") -> str:
         inside = "{ " + "; ".join(dict.fromkeys(pieces)) + " }"
         return f'"[{", ".join(self.nest.parameters)}] -> {around.format(inside)}"'
 
     def filter_of(self, node: Node) -> str:
-        return self.quoted([f"{self.iteration(leaf.statement)}{_condition(leaf)}" for leaf in leaves(node)])
+        return self.quoted([f"{instance_tuple(self.nest, leaf.statement)}{_condition(leaf)}" for leaf in leaves(node)])
 
     def node(self, node: Node, depth: int) -> str | None:
         """The tree's text; None for a leaf, which has no node of its own."""
@@ -65,7 +63,7 @@ class _TreeText:
     def _band(self, loop: Loop) -> str:
         return self.quoted(
             [
-                f"{self.iteration(leaf.statement)} -> [({leaf.values[loop.name]})]{_condition(leaf)}"
+                f"{instance_tuple(self.nest, leaf.statement)} -> [({leaf.values[loop.name]})]{_condition(leaf)}"
                 for leaf in leaves(loop)
             ],
             around="[{}]",

@@ -87,6 +87,8 @@ class Bench:
         """`directory` takes candidates' modules and the worker's files; `threads` is what candidates may use."""
         if threads < 1:
             raise ValueError(f"threads must be at least 1, not {threads}")
+        if seed < 0:
+            raise ValueError(f"a seed must not be negative, as {seed} is")
         self.directory = directory.absolute()
         self.threads, self.seed = threads, seed
         self.limits = limits or TimeLimits()

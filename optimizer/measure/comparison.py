@@ -53,7 +53,7 @@ def bit_difference(got: Results, expected: Results) -> Difference | None:
     for name, exact in expected.items():
         if difference := _mismatch_of_form(name, got, expected):
             return difference
-        if got[name].tobytes() == exact.tobytes():
+        if got[name].dtype == exact.dtype and np.array_equal(_bytes(got[name]), _bytes(exact)):
             continue
         if difference := _first(name, got[name], exact, ~_same_bits(got[name], exact)):
             return difference
@@ -85,14 +85,17 @@ class RoundingJudge:
         """Take note of the original's error in one case."""
         for name, exact in wide.items():
             if exact.dtype.kind == "f" and (scale := scale_of(exact)) > 0:
-                error = _largest_error(original[name], exact) / scale
+                error = largest_deviation(original[name], exact) / scale
                 self._errors[name] = max(self._errors.get(name, 0.0), error)
 
-    def difference(self, got: Results, original: Results, wide: Results | None) -> Difference | None:
+    def difference(
+        self, got: Results, original: Results, wide: Results | None, sensitivity: Mapping[str, float]
+    ) -> Difference | None:
         """The first element of `got` whose error no rounding explains.
 
-        Without a wide evaluation (too costly at this size, or no wider type) the original stands in for it, with
-        twice the allowance, because both then err.
+        `sensitivity` is how much each result changes with the last bit of the inputs. Without a wide evaluation (too
+        costly at this size, or no wider type) the original stands in for it, with twice the allowance, because both
+        then err.
         """
         for name, base in original.items():
             if difference := _mismatch_of_form(name, got, original):
@@ -101,17 +104,17 @@ class RoundingJudge:
                 wrong = got[name] != base
             else:
                 exact = base if wide is None else wide[name]
-                allowed = self._allowed(name, base, exact) * (2.0 if wide is None else 1.0)
-                wrong = ~_near(got[name], exact, base, allowed)
+                allowed = self._allowed(name, base, exact, sensitivity.get(name, 0.0))
+                wrong = ~_near(got[name], exact, base, allowed * (2.0 if wide is None else 1.0))
             if difference := _first(name, got[name], base, wrong):
                 return difference
         return None
 
-    def _allowed(self, name: str, original: NDArray[Any], exact: NDArray[Any]) -> float:
+    def _allowed(self, name: str, original: NDArray[Any], exact: NDArray[Any], sensitivity: float) -> float:
         precision = float(np.finfo(original.dtype).eps)
         pooled = min(self._errors.get(name, 0.0), precision**POOLED_ERROR_POWER)
         scale = scale_of(exact)
-        own = max(_largest_error(original, exact), pooled * scale)
+        own = max(largest_deviation(original, exact), pooled * scale, sensitivity)
         return ERROR_MULTIPLE * own + ULPS_OF_SCALE * precision * scale
 
 
@@ -121,7 +124,8 @@ def scale_of(array: NDArray[Any]) -> float:
     return float(np.abs(finite).max()) if finite.size else 0.0
 
 
-def _largest_error(values: NDArray[Any], exact: NDArray[Any]) -> float:
+def largest_deviation(values: NDArray[Any], exact: NDArray[Any]) -> float:
+    """The largest finite difference between two arrays of one shape."""
     with np.errstate(all="ignore"):
         error = np.abs(values.astype(exact.dtype) - exact)
     return scale_of(error)
@@ -142,6 +146,10 @@ def _same_bits(got: NDArray[Any], expected: NDArray[Any]) -> NDArray[np.bool_]:
         return np.asarray(got == expected)
     equal = (got == expected) & (np.signbit(got) == np.signbit(expected))
     return np.asarray(equal | (np.isnan(got) & np.isnan(expected)))
+
+
+def _bytes(array: NDArray[Any]) -> NDArray[np.uint8]:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
 def _mismatch_of_form(name: str, got: Results, expected: Results) -> Difference | None:

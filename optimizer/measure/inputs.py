@@ -50,6 +50,22 @@ def make_values(workload: Workload, seed: int, kind: ValueKind = ValueKind.USUAL
     return {name: _with_special(value, kind, rng) for name, value in values.items()}
 
 
+def perturbed(values: Values, seed: int) -> Values:
+    """The same arguments, each floating-point number changed in its last bit."""
+    rng = np.random.default_rng(seed)
+    return {name: _perturbed(value, rng) for name, value in values.items()}
+
+
+def _perturbed(value: Any, rng: np.random.Generator) -> Any:
+    if isinstance(value, float):
+        return float(np.nextafter(value, rng.choice([-np.inf, np.inf])))
+    if not isinstance(value, np.ndarray) or value.dtype.kind != "f":
+        return value
+    towards = rng.choice(np.array([-np.inf, np.inf], value.dtype), value.shape)
+    # Zeros stay what they are: they are seldom results of rounding, and often what a loop skips.
+    return np.where(value == 0, value, np.nextafter(value, towards))
+
+
 def bytes_of(values: Values) -> int:
     """What the arrays take."""
     return sum(value.nbytes for value in values.values() if isinstance(value, np.ndarray))

@@ -65,11 +65,6 @@ def compiled_candidate(file: Path, name: str, arguments: tuple[Any, ...], contes
     return compiled
 
 
-def is_parallel(compiled: Any) -> bool:
-    """Whether a compiled function may run on several threads."""
-    return bool(compiled.targetoptions.get("parallel", False))
-
-
 def plain_function(source: str, file: str, name: str, *, backward: bool = False, wide: bool = False) -> Function:
     """The function `name` of the module text `source`, as Python runs it.
 

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import optimizer
-from optimizer.errors import InfrastructureError
+from optimizer.errors import InfrastructureError, LoopwrightError, UserError
 from optimizer.measure.failure import WorkerFailure
 from optimizer.measure.protocol import MessageReader, ProtocolError, write_message
 from optimizer.verdict import Reason
@@ -68,9 +68,11 @@ class Worker:
         if self._process is None:
             self._start()
         self._number += 1
+        # The log holds what this request prints, so that its end tells what killed the worker.
+        os.truncate(self._log, 0)
         try:
             return self._exchange({"number": self._number, **command}, time.monotonic() + deadline)
-        except (InfrastructureError, WorkerFailure):
+        except LoopwrightError:
             raise
         except BaseException:
             # An interrupt in the middle of an exchange: the next answer would belong to the old question.
@@ -88,7 +90,7 @@ class Worker:
         self._from_worker, answer_write = os.pipe()
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
-            with self._log.open("wb") as log:
+            with self._log.open("ab") as log:
                 self._process = subprocess.Popen(
                     # -P: the worker's folder is full of generated modules, which must not be importable by chance.
                     [
@@ -163,6 +165,8 @@ class Worker:
     def _answer(self, message: Mapping[str, Any]) -> dict[str, Any]:
         if "trouble" in message:
             raise InfrastructureError(message["trouble"])
+        if "user_error" in message:
+            raise UserError(message["user_error"])
         if "failure" in message:
             failure = message["failure"]
             raise WorkerFailure(

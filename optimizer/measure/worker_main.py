@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from optimizer.errors import InfrastructureError
+from optimizer.errors import InfrastructureError, UserError
 from optimizer.measure.failure import WorkerFailure
 from optimizer.measure.protocol import MessageReader, write_message
 
@@ -59,6 +59,8 @@ def _answer(run: Callable[[Mapping[str, Any]], Mapping[str, Any]], command: Mapp
                 "contestant": failure.contestant,
             }
         }
+    except UserError as error:
+        return {"user_error": str(error)}
     except InfrastructureError as error:
         return {"trouble": str(error)}
     except MemoryError:

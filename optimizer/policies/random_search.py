@@ -24,18 +24,21 @@ class RandomSearch:
     chain: int = 0
     max_length: int = 6
     """The longest walk, in edits."""
+    walks: int = 50
+    """How many walks may end at something known before giving up."""
     tries: int = 20
-    """How many walks, and how many neighbours at each of their steps, are tried before giving up."""
+    """How many neighbours are looked at for each step of a walk."""
 
     def __post_init__(self) -> None:
-        if self.max_length < 1 or self.tries < 1:
-            raise UserError(f"max_length and tries must be at least 1, not {self.max_length} and {self.tries}")
+        for option in ("max_length", "walks", "tries"):
+            if getattr(self, option) < 1:
+                raise UserError(f"{option} of policy random must be at least 1, not {getattr(self, option)}")
 
     def propose(self, problem: Any, history: Sequence[Trial], budget: BudgetView) -> Proposal:
         space = searchable(problem, self.name)
         rng = rng_of(self.seed, self.chain, history)
         known = digests_of(history)
-        for _ in range(self.tries):
+        for _ in range(self.walks):
             candidate: Candidate = problem.baseline
             length = rng.randint(1, self.max_length)
             walked = {candidate.digest}
@@ -47,4 +50,4 @@ class RandomSearch:
                 walked.add(candidate.digest)
             if candidate.digest not in known:
                 return Proposal(candidate.text, f"a random walk of {len(walked) - 1} edits from the original")
-        return Proposal(None, f"{self.tries} random walks ended nowhere new")
+        return Proposal(None, f"{self.walks} random walks ended nowhere new")

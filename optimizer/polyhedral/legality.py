@@ -109,8 +109,7 @@ def _judge(model: Model, tree: Node) -> Judgement:
     timed = timed_leaves(tree)
     if fault := _coverage_fault(model, timed):
         return Judgement(Legal.NO, detail=fault)
-    order = isl.UnionMap(relation_text(model.nest, timed)).intersect_domain(model.domain)
-    violated = model.conflicts.intersect(order.lex_ge_union_map(order))
+    violated = _out_of_order(model, timed)
     if not violated.is_empty():
         return Judgement(Legal.NO, _witness(model, timed, violated, race=None))
     for loop in loops(tree):
@@ -121,28 +120,66 @@ def _judge(model: Model, tree: Node) -> Judgement:
     return Judgement(Legal.YES)
 
 
+def _out_of_order(model: Model, timed: tuple[TimedLeaf, ...]) -> isl.UnionMap:
+    """The conflicts whose sink does not run after their source."""
+    order = _relations(model, timed, slice(None))
+    found = isl.UnionMap("{ }")
+    for pairs in model.conflict_maps:
+        source, sink = _tuple_names(pairs)
+        violated = pairs.intersect(order[source].lex_ge_map(order[sink]))
+        if not violated.is_empty():
+            found = found.union(isl.UnionMap.from_map(violated))
+    return found
+
+
 def carried_by(model: Model, timed: tuple[TimedLeaf, ...], loop: str) -> isl.UnionMap:
     """The conflicts between different iterations of a loop within one iteration of all loops around it."""
     inside = tuple(leaf for leaf in timed if loop in leaf.levels)
     depth = inside[0].levels.index(loop)
-    outer = isl.UnionMap(relation_text(model.nest, inside, slice(0, depth))).intersect_domain(model.domain)
-    own = isl.UnionMap(relation_text(model.nest, inside, slice(0, depth + 1))).intersect_domain(model.domain)
-    same_outer = model.conflicts.intersect(outer.apply_range(outer.reverse()))
-    return same_outer.subtract(own.apply_range(own.reverse()))
+    outer = _relations(model, inside, slice(0, depth))
+    own = _relations(model, inside, slice(0, depth + 1))
+    found = isl.UnionMap("{ }")
+    for pairs in model.conflict_maps:
+        source, sink = _tuple_names(pairs)
+        if source not in own or sink not in own:
+            continue
+        same_outer = pairs.intersect(outer[source].apply_range(outer[sink].reverse()))
+        carried = same_outer.subtract(own[source].apply_range(own[sink].reverse()))
+        if not carried.is_empty():
+            found = found.union(isl.UnionMap.from_map(carried))
+    return found
+
+
+def _relations(model: Model, timed: tuple[TimedLeaf, ...], entries: slice) -> dict[str, isl.Map]:
+    """For each statement among the leaves, the relation from its iterations to (some entries of) their timestamps."""
+    union = isl.UnionMap(relation_text(model.nest, timed, entries)).intersect_domain(model.domain)
+    maps = union.get_map_list()
+    found = {str(m.get_tuple_name(isl.dim_type.in_)): m for m in map(maps.get_at, range(maps.n_map()))}
+    width = max((len(leaf.time[entries]) for leaf in timed), default=0)
+    for leaf in timed:
+        # A statement that never runs has no map in the union.
+        domain = model.domains[leaf.leaf.statement]
+        nothing = domain.get_space().from_domain().add_dims(isl.dim_type.out, width)
+        found.setdefault(leaf.leaf.statement, isl.Map.empty(nothing))
+    return found
+
+
+def _tuple_names(pairs: isl.Map) -> tuple[str, str]:
+    return str(pairs.get_tuple_name(isl.dim_type.in_)), str(pairs.get_tuple_name(isl.dim_type.out))
 
 
 def parallel_loops(model: Model, tree: Node) -> frozenset[str]:
     """The loops that could be marked parallel as the tree stands, each by itself."""
-    timed = timed_leaves(tree)
-    found: set[str] = set()
-    for loop in loops(tree):
-        try:
-            with operation_limit():
-                if carried_by(model, timed, loop.name).is_empty():
-                    found.add(loop.name)
-        except isl.Error:
-            continue
-    return frozenset(found)
+    return frozenset(loop.name for loop in loops(tree) if can_be_parallel(model, tree, loop.name))
+
+
+def can_be_parallel(model: Model, tree: Node, loop: str) -> bool:
+    """Whether a loop is proved to carry nothing as the tree stands."""
+    try:
+        with operation_limit():
+            return carried_by(model, timed_leaves(tree), loop).is_empty()
+    except isl.Error:
+        return False
 
 
 def _coverage_fault(model: Model, timed: tuple[TimedLeaf, ...]) -> str:

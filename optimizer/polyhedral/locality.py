@@ -6,7 +6,7 @@ The price only puts templates in an order worth trying; no verdict and no score 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
@@ -117,15 +117,17 @@ def iteration_price(model: Model, leaf: Leaf, loop: str, is_parallel: bool) -> f
     return VECTOR * max(1, len(jumps)) / 2
 
 
-def tree_price(model: Model, tree: Node, sizes: Mapping[str, int], parallel: frozenset[str], threads: int) -> float:
-    """A rough price of running the tree; `parallel`: all its loops that carry no dependence."""
+def tree_price(
+    model: Model, tree: Node, sizes: Mapping[str, int], is_parallel: Callable[[str], bool], threads: int
+) -> float:
+    """A rough price of running the tree; `is_parallel` tells whether a loop carries no dependence."""
     trips = {name: _extents(model, name, sizes) for name in model.domains}
 
     def price(node: Node, innermost: str | None, under_threads: bool) -> float:
         match node:
             case Leaf():
                 count = prod(trips[node.statement].values(), start=1.0)
-                each = iteration_price(model, node, innermost, innermost in parallel) if innermost else 1.0
+                each = iteration_price(model, node, innermost, is_parallel(innermost)) if innermost else 1.0
                 return count * each / (threads if under_threads else 1)
             case Sequence():
                 return sum(price(part, innermost, under_threads) for part in node.parts)

@@ -89,6 +89,12 @@ class Model:
         return touching.intersect(before).coalesce()
 
     @cached_property
+    def conflict_maps(self) -> tuple[isl.Map, ...]:
+        """`conflicts`, one relation for each pair of statements."""
+        maps = self.conflicts.get_map_list()
+        return tuple(maps.get_at(k) for k in range(maps.n_map()))
+
+    @cached_property
     def flow(self) -> isl.UnionMap:
         """Each read with the write whose value it sees: isl's exact dataflow on the original order."""
         accesses = isl.UnionAccessInfo.from_sink(self.reads).set_must_source(self.writes)

@@ -7,12 +7,11 @@ and give the outermost possible loop to the threads. Every move is judged on the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import product
 
 from optimizer.errors import StepError
-from optimizer.polyhedral.legality import Legal, judge, parallel_loops
+from optimizer.polyhedral.legality import Legal, can_be_parallel, judge
 from optimizer.polyhedral.locality import iteration_price, tree_price
 from optimizer.polyhedral.model import Model
 from optimizer.polyhedral.schedule import Schedule
@@ -37,14 +36,21 @@ class Draft:
     model: Model
     steps: tuple[Step, ...]
     tree: Node
-    _parallel: list[frozenset[str]] = field(default_factory=list[frozenset[str]], repr=False, compare=False)
+    _parallel: dict[str, bool] = field(default_factory=dict[str, bool], repr=False, compare=False)
 
-    @property
-    def parallel(self) -> frozenset[str]:
-        """The loops that carry no dependence."""
-        if not self._parallel:
-            self._parallel.append(parallel_loops(self.model, self.tree))
-        return self._parallel[0]
+    def is_parallel(self, loop: str) -> bool:
+        """Whether a loop carries no dependence."""
+        if loop not in self._parallel:
+            self._parallel[loop] = can_be_parallel(self.model, self.tree, loop)
+        return self._parallel[loop]
+
+    def with_threads_on(self, loop: str) -> Draft | None:
+        """With a loop that carries nothing parallel, which changes no order: there is nothing to judge."""
+        try:
+            tree = Parallel(loop).apply(self.model.nest, self.tree)
+        except StepError:
+            return None
+        return Draft(self.model, (*self.steps, Parallel(loop)), tree, self._parallel)
 
     def then(self, *steps: Step) -> Draft | None:
         """With these steps added, if they apply and the whole is still legal."""
@@ -65,24 +71,30 @@ def templates(model: Model, sizes: Mapping[str, int], threads: int) -> tuple[Sch
     for draft in _drafts(model, threads):
         meaning = show(draft.tree)
         if meaning not in found:
-            found[meaning] = (tree_price(model, draft.tree, sizes, draft.parallel, threads), draft)
+            found[meaning] = (tree_price(model, draft.tree, sizes, draft.is_parallel, threads), draft)
     ranked = sorted(found.values(), key=lambda priced: priced[0])
     return tuple(Schedule(draft.steps) for _, draft in ranked if draft.steps)
 
 
 def _drafts(model: Model, threads: int) -> Iterator[Draft]:
     start = Draft(model, (), model.nest.tree)
-    bases = [start, *filter(None, (start.then(Autoschedule(fuse)) for fuse in FUSIONS))]
+    scheduled = (start.then(Autoschedule(fuse)) for fuse in FUSIONS)
+    for base in _distinct((start, *filter(None, scheduled))):
+        whole_or_apart = _distinct((base, _taken_apart(base)))
+        for draft in _distinct(moved for draft in whole_or_apart for moved in (draft, _ordered(draft))):
+            for sizes in TILES:
+                tiled = _tiled(draft, sizes) if sizes else draft
+                yield _threaded(tiled) if threads > 1 else tiled
+
+
+def _distinct(drafts: Iterable[Draft]) -> Iterator[Draft]:
+    """The drafts without those that come to the same tree as one before."""
     seen: set[str] = set()
-    for base in bases:
-        if show(base.tree) in seen:
-            continue
-        seen.add(show(base.tree))
-        for is_apart, is_ordered, sizes in product((False, True), (False, True), TILES):
-            draft = _taken_apart(base) if is_apart else base
-            draft = _ordered(draft) if is_ordered else draft
-            draft = _tiled(draft, sizes) if sizes else draft
-            yield _threaded(draft) if threads > 1 else draft
+    for draft in drafts:
+        meaning = show(draft.tree)
+        if meaning not in seen:
+            seen.add(meaning)
+            yield draft
 
 
 def _taken_apart(draft: Draft) -> Draft:
@@ -102,7 +114,7 @@ def _ordered(draft: Draft) -> Draft:
         inside = tuple(leaves(chain[-1]))
 
         def price(name: str, inside: tuple[Leaf, ...] = inside, draft: Draft = draft) -> float:
-            return sum(iteration_price(draft.model, leaf, name, name in draft.parallel) for leaf in inside)
+            return sum(iteration_price(draft.model, leaf, name, draft.is_parallel(name)) for leaf in inside)
 
         for name in sorted(names, key=price):
             if name == names[-1]:
@@ -152,15 +164,15 @@ def _outermost(node: Node) -> Iterator[str]:
 
 def _with_threads(draft: Draft, name: str) -> Draft | None:
     """The loop parallel; or another of its chain moved out; or a wavefront of tiles; or the loops inside it."""
-    if name in draft.parallel:
-        return draft.then(Parallel(name))
+    if draft.is_parallel(name):
+        return draft.with_threads_on(name)
     chain = next(chain for chain in chains(draft.tree) if name in (loop.name for loop in chain))
     names = [loop.name for loop in chain]
     for other in names[1:]:
-        if other in draft.parallel:
-            moved = draft.then(Reorder((other, *(n for n in names if n != other))), Parallel(other))
-            if moved is not None:
-                return moved
+        if draft.is_parallel(other):
+            moved = draft.then(Reorder((other, *(n for n in names if n != other))))
+            if moved is not None and moved.is_parallel(other):
+                return moved.with_threads_on(other)
     tiles = [loop for loop in names if loop.endswith("_t")]
     if len(tiles) >= 2:
         for second in tiles[1:]:

@@ -75,12 +75,12 @@ def find_webs(
     with limited(nest.file, "find out which scalars carry values from iteration to iteration"):
         order = order_map(whole, whole.tree)
         for variable, own in uses.items():
-            flow = _flow(whole, order, own)
+            flow, unsourced = _flow(order, own)
             places = {draft.name: draft.scalar_reads[variable] for draft in drafts if variable in draft.scalar_reads}
             if variable in returned:
                 places[RETURN] = returned[variable]
-            _check_sources(variable, flow.get_must_no_source(), places, source)
-            pairs = _maps(flow.get_must_dependence())
+            _check_sources(variable, unsourced, places, source)
+            pairs = _maps(flow)
             changed = {draft.name for draft in drafts if _is_changed(draft, variable)}
             groups = _connected(own, pairs, changed)
             found += _webs(variable, whole, groups, pairs, taken)
@@ -106,15 +106,23 @@ def _is_changed(draft: Draft, variable: str) -> bool:
             return False
 
 
-def _flow(nest: Nest, order: isl.UnionMap, uses: set[Use]) -> isl.UnionFlow:
-    def touching(names: Iterable[str]) -> isl.UnionMap:
-        tuples = (f"{name}[{', '.join(nest.statement(name).iterators)}] -> value[]" for name in names)
-        relation = isl.UnionMap(f"[{', '.join(nest.parameters)}] -> {{ {'; '.join(tuples)} }}")
-        return relation.intersect_domain(order.domain())
+def _flow(order: isl.UnionMap, uses: set[Use]) -> tuple[isl.UnionMap, isl.UnionMap]:
+    """Each write with the reads that see its value, and the reads (to their times) that see none.
 
-    reads = touching(use.statement for use in uses if not use.is_write)
-    writes = touching(use.statement for use in uses if use.is_write)
-    return isl.UnionAccessInfo.from_sink(reads).set_must_source(writes).set_schedule_map(order).compute_flow()
+    The write that a read sees is the last one before it: the lexicographic maximum of the times of those before.
+    """
+
+    def times(names: Iterable[str]) -> isl.UnionMap:
+        found = isl.UnionMap.empty(order.get_space())
+        for part in _maps(order):
+            if part.get_tuple_name(isl.dim_type.in_) in set(names):
+                found = found.union(isl.UnionMap.from_map(part))
+        return found
+
+    reads = times({use.statement for use in uses if not use.is_write})
+    writes = times({use.statement for use in uses if use.is_write})
+    last = reads.lex_gt_union_map(writes).apply_range(writes).lexmax()
+    return last.apply_range(writes.reverse()).reverse(), reads.subtract_domain(last.domain())
 
 
 def _check_sources(variable: str, unsourced: isl.UnionMap, places: dict[str, ast.Name], source: Source) -> None:

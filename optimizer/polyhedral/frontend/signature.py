@@ -70,13 +70,14 @@ def _read_argument(module: Module, node: ast.arg, default: ast.expr | None, exam
 
 
 def _of_example(name: str, value: Any) -> tuple[str, tuple[None, ...] | None]:
-    if isinstance(value, bool | int | float):
-        return CASTS[type(value).__name__], None
     dtype = getattr(getattr(value, "dtype", None), "name", None)
-    if dtype not in DTYPES:
-        kind = f"an array of {dtype}" if dtype else f"of type {type(value).__name__}"
-        raise UserError(f"argument `{name}` is {kind}; kernels take numbers and arrays of {', '.join(sorted(DTYPES))}")
-    return dtype, (None,) * value.ndim if value.ndim else None
+    if dtype in DTYPES:
+        return dtype, (None,) * value.ndim if value.ndim else None
+    for kind in (bool, int, float):
+        if isinstance(value, kind):
+            return CASTS[kind.__name__], None
+    shown = f"an array of {dtype}" if dtype else f"of type {type(value).__name__}"
+    raise UserError(f"argument `{name}` is {shown}; kernels take numbers and arrays of {', '.join(sorted(DTYPES))}")
 
 
 def _of_annotation(
@@ -89,12 +90,16 @@ def _of_annotation(
     dtype, dimensions = read
     if example is not None:
         ranks = [None if found is None else len(found) for found in (dimensions, example[1])]
-        # Python numbers are passed where NumPy's of that kind are declared, and whole numbers where floats are.
-        is_same = dtype == example[0] or (ranks[0] is None and (dtype, example[0]) == ("float64", "int64"))
-        if not is_same or ranks[0] != ranks[1]:
+        if ranks[0] != ranks[1] or not _fits(example[0], dtype, is_array=ranks[0] is not None):
             declared, given = _shown(dtype, ranks[0]), _shown(example[0], ranks[1])
             raise UserError(f"argument `{argument.arg}` is annotated as {declared}, the example given is {given}")
     return dtype, dimensions
+
+
+def _fits(given: str, declared: str, *, is_array: bool) -> bool:
+    """A Python number may stand for any of its kind, and a whole number for a float."""
+    kinds = given.rstrip("0123456789"), declared.rstrip("0123456789")
+    return given == declared or (not is_array and (kinds[0] == kinds[1] or kinds == ("int", "float")))
 
 
 def _shown(dtype: str, rank: int | None) -> str:
