@@ -51,7 +51,9 @@ def test_legality_of_six_steps(benchmark):
     times = sorted(benchmark.stats.stats.data)
     ninety_fifth = times[int(0.95 * len(times))]
     benchmark.extra_info |= {"median_ms": 1000 * statistics.median(times), "p95_ms": 1000 * ninety_fifth}
-    print(f"\n{len(times)} schedules: median {1000 * statistics.median(times):.1f} ms, p95 {1000 * ninety_fifth:.1f} ms")
+    print(
+        f"\n{len(times)} schedules: median {1000 * statistics.median(times):.1f} ms, p95 {1000 * ninety_fifth:.1f} ms"
+    )
     assert ninety_fifth < 0.1
 
 

@@ -45,7 +45,13 @@ def total(n, A, x):
         s += A[i]
     x[0] = s
 """
-OWN = {"shifted": (SHIFTED, 2), "ahead": (AHEAD, 1), "pull": (PULL, 1), "last_wins": (LAST_WINS, 1), "total": (TOTAL, 1)}
+OWN = {
+    "shifted": (SHIFTED, 2),
+    "ahead": (AHEAD, 1),
+    "pull": (PULL, 1),
+    "last_wins": (LAST_WINS, 1),
+    "total": (TOTAL, 1),
+}
 
 
 @cache

@@ -69,7 +69,7 @@ def export_module(
         needs_numpy=True,
         standard=("sys", "time"),
     )
-    whole = ModuleParts(imports, "", "", "\n\n\n".join(block.strip("\n") for block in blocks if block))
+    whole = ModuleParts(imports, parts.constants, "", "", "\n\n\n".join(block.strip("\n") for block in blocks if block))
     main = f'\n\nif __name__ == "__main__":\n{INDENT}sys.exit({check.main_name(reserved)}())\n'
     return whole.text(_docstring(nest, header)) + main
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from optimizer.codegen.affine import Affine, AllOf, AnyOf, floor_division, number, variable
 from optimizer.codegen.layout import LINE_LENGTH, if_lines, laid_out
-from optimizer.codegen.loop_ast import Bind, Block, Call, For, If, LoopNode
+from optimizer.codegen.loop_ast import Bind, Block, Call, For, If, LoopNode, walk
 from optimizer.codegen.naming import free_name
 from optimizer.codegen.python_text import condition_text, expression_text
-from optimizer.codegen.statement_text import ScalarPlace, statement_text, values_to_bind
+from optimizer.codegen.statement_text import ScalarPlace, Subscripts, statement_text, values_to_bind
 from optimizer.polyhedral.nest import Nest
 
 INDENT = "    "
@@ -22,6 +22,7 @@ class LoopPrinter:
     nest: Nest
     places: Mapping[str, ScalarPlace]
     """Where the scalars are that are no plain variables."""
+    subscripts: Subscripts
 
     def lines(self, node: LoopNode, indent: str, live: AbstractSet[str]) -> Iterator[str]:
         """`live`: names that keep their meaning in here."""
@@ -58,7 +59,7 @@ class LoopPrinter:
                 yield from laid_out(f"{name} = {expression_text(value)}", indent)
             bound[name] = value
             values[iterator] = variable(name)
-        yield from laid_out(statement_text(self.nest, statement, values, self.places), indent)
+        yield from laid_out(statement_text(statement, values, self.places, self.subscripts), indent)
 
     def _if(self, node: If, indent: str, live: AbstractSet[str]) -> Iterator[str]:
         match node.condition:
@@ -104,3 +105,10 @@ class LoopPrinter:
 def _head(iterator: str, kind: str, start: str, stop: str, step: int) -> str:
     bounds = [stop] if start == "0" and step == 1 else [start, stop]
     return f"for {iterator} in {kind}({', '.join([*bounds, str(step)] if step != 1 else bounds)}):"
+
+
+def counting_iterators(node: LoopNode) -> frozenset[str]:
+    """The loop variables that start at a number from 0 and ascend, in every loop that uses the name."""
+    loops = [part for part in walk(node) if isinstance(part, For)]
+    others = {loop.iterator for loop in loops if loop.start.terms or loop.start.constant < 0 or loop.step < 0}
+    return frozenset(loop.iterator for loop in loops) - others

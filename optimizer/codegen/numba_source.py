@@ -17,15 +17,17 @@ from optimizer.codegen.function_text import (
     written_arguments,
 )
 from optimizer.codegen.loop_ast import LoopNode, has_parallel_loop
-from optimizer.codegen.loop_text import INDENT, LoopPrinter
+from optimizer.codegen.loop_text import INDENT, LoopPrinter, counting_iterators
 from optimizer.codegen.module_text import decorated_functions, defined_names, import_lines, without_imports
 from optimizer.codegen.naming import free_name, name_iterators
 from optimizer.codegen.scalars import scalar_arrays
 from optimizer.codegen.schedule_tree import generate_loops
-from optimizer.codegen.statement_text import ScalarPlace
+from optimizer.codegen.statement_text import ScalarPlace, Subscripts
 from optimizer.codegen.unroll import write_out_unrolled
 from optimizer.polyhedral.nest import Nest, Role
 from optimizer.polyhedral.tree import Node
+
+UNSIGNED_COMMENT = "# Marks a subscript that is proved not to be negative, so that no wrap-around is compiled."
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,7 @@ class ModuleParts:
     """The pieces of a generated module, for those who add to it."""
 
     imports: tuple[str, ...]
+    constants: str
     preamble: str
     """The source's constants and helper functions."""
     checks: str
@@ -42,6 +45,7 @@ class ModuleParts:
     def text(self, docstring: str) -> str:
         head = f'"""{docstring}"""\n\n' + "".join(f"{line}\n" for line in self.imports)
         blocks = [block.strip("\n") for block in (self.preamble, self.checks, self.function) if block.strip()]
+        head += f"\n{self.constants}\n" if self.constants else ""
         return head + "".join(f"\n\n{block}\n" for block in blocks)
 
 
@@ -59,25 +63,30 @@ def module_parts(nest: Nest, tree: Node, options: CodeOptions) -> ModuleParts:
     loops = generate_loops(nest, tree)
     places = _scalar_places(nest, tree, loops, reserved)
     reserved |= {place.name for place in places.values()}
-    loops = write_out_unrolled(name_iterators(loops, nest, reserved), reserved)
+    loops = write_out_unrolled(name_iterators(loops, nest, reserved | {"at"}), reserved | {"at"})
     is_parallel = has_parallel_loop(loops)
     overlap_name = free_name("may_overlap", reserved - OVERLAP_NAMES)
+    subscripts = Subscripts(free_name("at", reserved), counting_iterators(loops))
     name = options.function_name or nest.name
     lines = [
         decorator(options, is_parallel=is_parallel),
         signature(nest, name),
         *head_lines(nest, places, overlap_name),
-        *LoopPrinter(nest, places).lines(loops, INDENT, reserved),
+        *LoopPrinter(nest, places, subscripts).lines(loops, INDENT, reserved | {subscripts.unsigned}),
         *_tail_lines(nest, places),
     ]
     function = "\n".join(lines)
     checks = OVERLAP_CHECK.replace("may_overlap", overlap_name) if _needs_overlap_check(nest) else ""
+    constants = (
+        f"{UNSIGNED_COMMENT}\n{subscripts.unsigned} = np.uint64" if f"{subscripts.unsigned}(" in function else ""
+    )
     return ModuleParts(
         imports=import_lines(
             nest.preamble,
             numba_names={"njit", "prange"} if is_parallel else {"njit"},
-            needs_numpy="np." in checks + function,
+            needs_numpy="np." in constants + checks + function,
         ),
+        constants=constants,
         preamble=decorated_functions(without_imports(nest.preamble), decorator(options)),
         checks=decorated_functions(checks, "@njit(cache=True)" if options.is_cached else "@njit"),
         function=function,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from optimizer.codegen.affine import Affine, floor_division, names_in, number, remainder, variable
 from optimizer.codegen.python_text import expression_text
 from optimizer.codegen.scalars import ScalarArray
-from optimizer.polyhedral.nest import Nest, Statement
+from optimizer.polyhedral.nest import Statement
 
 INLINE_USES = 1
 """A value made of several names that a body uses more often gets a name of its own."""
@@ -30,19 +30,43 @@ def values_to_bind(statement: Statement, arguments: tuple[Affine, ...]) -> dict[
     return {name: value for name, value in named if len(list(names_in(value))) > 1 and uses.count(name) > INLINE_USES}
 
 
+@dataclass(frozen=True, slots=True)
+class Subscripts:
+    """How subscripts are printed. Each is proved to lie within its array; a compiler that only sees a signed number has
+    to allow for Python's negative ones, which costs most of the speed of vector code."""
+
+    unsigned: str
+    """Name of the conversion that says that a subscript is not negative."""
+    plain: frozenset[str]
+    """Loop variables that a compiler sees to count up from 0 or more."""
+
+    def printed(self, index: ast.expr) -> ast.expr:
+        match index:
+            case ast.Constant():
+                return index
+            case ast.Name(name) if name in self.plain:
+                return index
+            case _:
+                return ast.Call(ast.Name(self.unsigned, ast.Load()), [index], [])
+
+
 def statement_text(
-    nest: Nest, statement: Statement, values: Mapping[str, Affine], places: Mapping[str, ScalarPlace]
+    statement: Statement, values: Mapping[str, Affine], places: Mapping[str, ScalarPlace], subscripts: Subscripts
 ) -> str:
     """The assignment with each iterator replaced by its value and each scalar by its place."""
-    body = _Substitution(nest, statement, values, places).visit(ast.parse(statement.body))
+    body = _Substitution(statement, values, places, subscripts).visit(ast.parse(statement.body))
     return ast.unparse(_TightPowers().visit(body))
 
 
 class _Substitution(ast.NodeTransformer):
     def __init__(
-        self, nest: Nest, statement: Statement, values: Mapping[str, Affine], places: Mapping[str, ScalarPlace]
+        self,
+        statement: Statement,
+        values: Mapping[str, Affine],
+        places: Mapping[str, ScalarPlace],
+        subscripts: Subscripts,
     ) -> None:
-        self.nest, self.statement, self.places = nest, statement, places
+        self.statement, self.places, self.subscripts = statement, places, subscripts
         self.values = {name: value for name, value in values.items() if value != variable(name)}
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
@@ -55,7 +79,7 @@ class _Substitution(ast.NodeTransformer):
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
         self.generic_visit(node.value)
         indices = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        simplified = [self._index(index) for index in indices]
+        simplified = [self.subscripts.printed(self._index(index)) for index in indices]
         node.slice = simplified[0] if len(simplified) == 1 else ast.Tuple(simplified, ast.Load())
         return node
 
@@ -76,7 +100,7 @@ class _Substitution(ast.NodeTransformer):
                 raise ValueError(
                     f"{self.statement.name}: the subscript {subscript} of the scalar {node.id} is not affine"
                 )
-            subscripts.append(_parsed(expression_text(value - lower)))
+            subscripts.append(self.subscripts.printed(_parsed(expression_text(value - lower))))
         index = ast.Constant(0) if not subscripts else ast.Tuple(subscripts, ast.Load())
         if len(subscripts) == 1:
             index = subscripts[0]

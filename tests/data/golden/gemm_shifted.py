@@ -15,4 +15,4 @@ def gemm(ni, nj, nk, alpha, beta, C, A, B):
                     C[i, j] *= beta
                 if j >= 1:
                     for k in range(nk):
-                        C[i, j - 1] += alpha * A[i, k] * B[k, j - 1]
+                        C[i, at(j - 1)] += alpha * A[i, k] * B[k, at(j - 1)]

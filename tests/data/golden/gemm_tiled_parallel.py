@@ -17,4 +17,4 @@ def gemm(ni, nj, nk, alpha, beta, C, A, B):
                 for i_2 in range(32 * i_2_t, min(ni, 32 * i_2_t + 32)):
                     for k in range(32 * k_t, min(nk, 32 * k_t + 32)):
                         for j_2 in range(64 * j_2_t, min(nj, 64 * j_2_t + 64)):
-                            C[i_2, j_2] += alpha * A[i_2, k] * B[k, j_2]
+                            C[at(i_2), at(j_2)] += alpha * A[at(i_2), at(k)] * B[at(k), at(j_2)]

@@ -15,12 +15,12 @@ def gemm(ni, nj, nk, alpha, beta, C, A, B):
         if 4 * i_2_t + 3 < ni:
             for k in range(nk):
                 for j_2 in range(nj):
-                    C[4 * i_2_t, j_2] += alpha * A[4 * i_2_t, k] * B[k, j_2]
-                    C[4 * i_2_t + 1, j_2] += alpha * A[4 * i_2_t + 1, k] * B[k, j_2]
-                    C[4 * i_2_t + 2, j_2] += alpha * A[4 * i_2_t + 2, k] * B[k, j_2]
-                    C[4 * i_2_t + 3, j_2] += alpha * A[4 * i_2_t + 3, k] * B[k, j_2]
+                    C[at(4 * i_2_t), j_2] += alpha * A[at(4 * i_2_t), k] * B[k, j_2]
+                    C[at(4 * i_2_t + 1), j_2] += alpha * A[at(4 * i_2_t + 1), k] * B[k, j_2]
+                    C[at(4 * i_2_t + 2), j_2] += alpha * A[at(4 * i_2_t + 2), k] * B[k, j_2]
+                    C[at(4 * i_2_t + 3), j_2] += alpha * A[at(4 * i_2_t + 3), k] * B[k, j_2]
         else:
             for k in range(nk):
                 for j_2 in range(nj):
                     for i_2 in range(4 * i_2_t, min(ni, 4 * i_2_t + 4)):
-                        C[i_2, j_2] += alpha * A[i_2, k] * B[k, j_2]
+                        C[at(i_2), j_2] += alpha * A[at(i_2), k] * B[k, j_2]

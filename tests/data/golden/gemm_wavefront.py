@@ -19,4 +19,4 @@ def gemm(ni, nj, nk, alpha, beta, C, A, B):
                 for k_skewed in range(max(8 * k_t, i_2), min(8 * k_t + 8, nk + i_2)):
                     for j_2 in range(nj):
                         k = k_skewed - i_2
-                        C[i_2, j_2] += alpha * A[i_2, k] * B[k, j_2]
+                        C[at(i_2), j_2] += alpha * A[at(i_2), at(k)] * B[at(k), j_2]

@@ -10,7 +10,7 @@ def lu(n, A):
         for j_2 in range(n - 1, i - 1, -1):
             k_2_rest = 2 * (max(i, 0) // 2)
             for k_2 in range(0, k_2_rest, 2):
-                A[i, j_2] -= A[i, k_2] * A[k_2, j_2]
-                A[i, j_2] -= A[i, k_2 + 1] * A[k_2 + 1, j_2]
+                A[i, at(j_2)] -= A[i, at(k_2)] * A[at(k_2), at(j_2)]
+                A[i, at(j_2)] -= A[i, at(k_2 + 1)] * A[at(k_2 + 1), at(j_2)]
             for k_2 in range(k_2_rest, i):
-                A[i, j_2] -= A[i, k_2] * A[k_2, j_2]
+                A[i, at(j_2)] -= A[i, at(k_2)] * A[at(k_2), at(j_2)]

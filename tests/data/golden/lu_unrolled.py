@@ -10,9 +10,9 @@ def lu(n, A):
         for k_2 in range(i):
             j_2_rest = i + 4 * (max(n - i, 0) // 4)
             for j_2 in range(i, j_2_rest, 4):
-                A[i, j_2] -= A[i, k_2] * A[k_2, j_2]
-                A[i, j_2 + 1] -= A[i, k_2] * A[k_2, j_2 + 1]
-                A[i, j_2 + 2] -= A[i, k_2] * A[k_2, j_2 + 2]
-                A[i, j_2 + 3] -= A[i, k_2] * A[k_2, j_2 + 3]
+                A[i, at(j_2)] -= A[i, k_2] * A[k_2, at(j_2)]
+                A[i, at(j_2 + 1)] -= A[i, k_2] * A[k_2, at(j_2 + 1)]
+                A[i, at(j_2 + 2)] -= A[i, k_2] * A[k_2, at(j_2 + 2)]
+                A[i, at(j_2 + 3)] -= A[i, k_2] * A[k_2, at(j_2 + 3)]
             for j_2 in range(j_2_rest, n):
-                A[i, j_2] -= A[i, k_2] * A[k_2, j_2]
+                A[i, at(j_2)] -= A[i, k_2] * A[k_2, at(j_2)]

@@ -12,6 +12,6 @@ def row_sum(n, m, A, x):
     for j in range(m):
         for i_2_t in range((n + 63) // 64):
             for i_2 in range(64 * i_2_t, min(n, 64 * i_2_t + 64)):
-                s[i_2] += A[i_2, j]
+                s[at(i_2)] += A[at(i_2), j]
     for i_3 in range(n):
         x[i_3] = s[i_3]

@@ -10,5 +10,5 @@ def row_sum(n, m, A, x):
         for i in range(8 * i_t, min(n, 8 * i_t + 8)):
             s = 0.0
             for j in range(m):
-                s += A[i, j]
-            x[i] = s
+                s += A[at(i), j]
+            x[at(i)] = s
