@@ -2,8 +2,8 @@
 
     python -m benchmarks.kernels --size large --evaluations 10 --directory runs/large
 
-Each kernel is an ordinary run in its own folder below the directory, so a benchmark that was interrupted goes on where it
-stopped. Writes `benchmarks/results/<policy>_<size>.csv` and prints the table as Markdown.
+Each kernel is an ordinary run in its own folder below the directory, so a benchmark that was interrupted goes on where
+it stopped. Writes `benchmarks/results/<policy>_<size>.csv` and prints the table as Markdown.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from kernels import catalog
 from optimizer.budget import Limits
 from optimizer.errors import LoopwrightError
 from optimizer.kernel_problem import KernelProblem
-from optimizer.measure.machine import fingerprint
+from optimizer.kernel_run import kernel_specification, machine_of_times
 from optimizer.measure.statistics import geometric_mean, geometric_mean_interval
 from optimizer.plan import Plan
-from optimizer.run import Run, RunSpecification, resume, start
+from optimizer.run import Run, resume, start
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -70,14 +70,9 @@ def optimize(kernel: str, size: str, policy: str, evaluations: int, seed: int, d
     """Run one kernel, or go on with its run."""
     problem = KernelProblem.load(kernel, size)
     if (directory / "run.json").exists():
-        return row_of(resume(directory), problem)
-    specification = RunSpecification(
-        problem=problem.specification(),
-        policy=policy,
-        plan=Plan(steps=10 * evaluations, seed=seed),
-        limits=Limits(evaluations=evaluations),
-        machine=asdict(fingerprint()),
-    )
+        return row_of(resume(directory, machine=machine_of_times()), problem)
+    plan, limits = Plan(steps=10 * evaluations, seed=seed), Limits(evaluations=evaluations)
+    specification = kernel_specification(problem, policy, plan, limits)
     return row_of(start(specification, directory), problem)
 
 

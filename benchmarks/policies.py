@@ -158,7 +158,7 @@ def _run(specification: RunSpecification, folder: Path, observer: Observer) -> R
     for name in ("problem", "policy", "plan", "limits"):
         if getattr(found, name) != getattr(specification, name):
             raise UserError(f"{folder} holds a run with another {name}: choose another folder with --run-dir")
-    return resume(folder, observer)
+    return resume(folder, observer, specification.machine)
 
 
 def _outcome(policy: str, kernel: str, repeat: int, run: Run) -> Outcome:

@@ -3,42 +3,44 @@
 from __future__ import annotations
 
 import random
-import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from math import prod
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+import islpy as isl
 import psutil
 
 from kernels import catalog
 from optimizer.candidate import Candidate, digest_of
 from optimizer.codegen.backend import Backend, CodeOptions, FloatingPoint
 from optimizer.codegen.numba_source import NumbaBackend
-from optimizer.errors import CandidateError, StepError, UserError
+from optimizer.errors import StepError, UserError
+from optimizer.measure.machine import available_processors
 from optimizer.measure.workload import ArgumentKind, ArgumentSpec, CatalogInputs, FileInputs, RandomInputs, Workload
 from optimizer.names import nearest
-from optimizer.polyhedral.counting import ITEM_BYTES, compulsory_bytes, flops
-from optimizer.polyhedral.frontend import check_bounds, nest_of_file, nest_of_function
+from optimizer.polyhedral.counting import array_bytes, compulsory_bytes, flops, iterations
+from optimizer.polyhedral.frontend import check_bounds, nest_of_file
 from optimizer.polyhedral.legality import Judgement, Legal, judge
 from optimizer.polyhedral.model import Model, model_of
-from optimizer.polyhedral.nest import Nest, Role
+from optimizer.polyhedral.nest import Nest
+from optimizer.polyhedral.order import instance_tuple
 from optimizer.polyhedral.repair import repair
 from optimizer.polyhedral.schedule import Schedule, parse_schedule
-from optimizer.polyhedral.steps import STEPS
 from optimizer.polyhedral.templates import templates
-from optimizer.polyhedral.tree import Node, map_leaves, show
+from optimizer.polyhedral.tree import Leaf, Node, map_leaves, show
+from optimizer.schedule_edits import edits, numbers_of
 from optimizer.sizes import parse_sizes
 
 COPIES = 6
 """How many copies of the arguments the measuring process may hold at once: inputs, results, guarded copies."""
-MOST_CHECK_WORK = 2_000_000
-"""Iterations of one check at a small size; larger tiles are checked at sizes that fit."""
-NEIGHBOUR_TRIES = 400
-NUMBER = re.compile(r"(?<!\w)\d+")
-"""A number in a schedule's text that is not part of a name."""
+MOST_CHECK_ITERATIONS = 400_000
+"""Of one check at a small size."""
+PRIMES = (13, 11, 7, 5, 3, 2)
+NARROW = 5
+"""What the other sizes are where all of them at a tile's size would be too much."""
 
 
 @dataclass(frozen=True)
@@ -75,32 +77,13 @@ class KernelProblem:
         return cls.of_nest(kernel, nest, sizes, size_name, fp, threads)
 
     @classmethod
-    def of_function(
-        cls,
-        function: Callable[..., Any],
-        arguments: Mapping[str, Any] | None,
-        arguments_file: str | None,
-        size: str | Mapping[str, int] | None = None,
-        fp: str = "contract",
-        threads: int | None = None,
-    ) -> KernelProblem:
-        """The problem for a Python function, with example arguments or a size."""
-        nest = nest_of_function(function, arguments)
-        sizes_from = _sizes_of_arguments(nest, arguments) if arguments is not None and size is None else size
-        size_name, sizes = parse_sizes(sizes_from, nest.parameters, {})
-        return replace(
-            cls.of_nest(f"{nest.file}:{nest.name}", nest, sizes, size_name, fp, threads), arguments_file=arguments_file
-        )
-
-    @classmethod
     def of_nest(
         cls, kernel: str, nest: Nest, sizes: Mapping[str, int], size: str, fp: str, threads: int | None
     ) -> KernelProblem:
+        """The problem for a nest; raises `UserError` for sizes at which it leaves its arrays or fills the memory."""
         check_bounds(nest, sizes)
-        cores = len(psutil.Process().cpu_affinity()) if hasattr(psutil.Process, "cpu_affinity") else psutil.cpu_count()
-        problem = cls(kernel, nest, dict(sizes), size, FloatingPoint(fp), threads or cores or 1)
-        problem.check_memory()
-        return problem
+        _check_memory(kernel, nest, sizes, size)
+        return cls(kernel, nest, dict(sizes), size, FloatingPoint(fp), threads or available_processors())
 
     @property
     def name(self) -> str:
@@ -143,7 +126,7 @@ class KernelProblem:
     def parse(self, text: str) -> Candidate:
         """The canonical candidate; two schedules that come to the same tree are one candidate."""
         schedule = parse_schedule(text)
-        return Candidate(str(schedule), digest_of(_meaning(schedule.apply(self.nest))))
+        return Candidate(str(schedule), digest_of(_meaning(self.nest, schedule.apply(self.nest))))
 
     def schedule(self, candidate: Candidate) -> Schedule:
         return parse_schedule(candidate.text)
@@ -175,17 +158,9 @@ class KernelProblem:
 
     def neighbours(self, candidate: Candidate, rng: random.Random) -> Iterator[Candidate]:
         """Schedules with one step more, one less, or one number changed; in random order, never the same text twice."""
-        schedule = self.schedule(candidate)
-        seen = {candidate.text}
-        for _ in range(NEIGHBOUR_TRIES):
-            edited = rng.choices((_longer, _shorter, _renumbered), weights=(4, 1, 2))[0](schedule, self.nest, rng)
-            if edited is None or str(edited) in seen:
-                continue
-            seen.add(str(edited))
-            try:
+        for edited in edits(self.schedule(candidate), self.nest, rng):
+            with suppress(StepError):
                 yield self.parse(str(edited))
-            except StepError:
-                continue
 
     # -- what is run
 
@@ -221,20 +196,22 @@ class KernelProblem:
     def check_sizes(self, candidate: Candidate) -> list[dict[str, int]]:
         """Small sizes to compare results at: 0, 1, primes, and one below, at and above each tile size."""
         names = tuple(self.sizes)
-        primes = (13, 11, 7, 5, 3, 2)
-        wanted = [dict.fromkeys(names, 0), dict.fromkeys(names, 1), dict.fromkeys(names, 2)]
-        wanted.append({name: primes[k % len(primes)] for k, name in enumerate(names)})
-        wanted.append({name: primes[-1 - k % len(primes)] for k, name in enumerate(names)})
-        for tile in sorted(_numbers(self.schedule(candidate))):
-            wanted += [dict.fromkeys(names, tile + offset) for offset in (-1, 0, 1)]
-        return [sizes for sizes in wanted if self._is_checkable(sizes)]
+        wanted = [dict.fromkeys(names, size) for size in (0, 1, 2)]
+        for primes in (PRIMES, PRIMES[::-1]):
+            wanted.append({name: primes[k % len(primes)] for k, name in enumerate(names)})
+        for tile in sorted(numbers_of(self.schedule(candidate)) - {0, 1}):
+            for size in (tile - 1, tile, tile + 1):
+                whole = dict.fromkeys(names, size)
+                one_by_one = [dict.fromkeys(names, NARROW) | {name: size} for name in names]
+                wanted += [whole] if self._is_checkable(whole) else one_by_one
+        distinct = [sizes for k, sizes in enumerate(wanted) if sizes not in wanted[:k]]
+        return [sizes for sizes in distinct if self._is_checkable(sizes)]
 
     def _is_checkable(self, sizes: Mapping[str, int]) -> bool:
-        try:
-            check_bounds(self.nest, sizes)
-        except UserError:
+        if not self.model.admits(sizes):
             return False
-        return flops(self.nest, sizes) <= MOST_CHECK_WORK
+        count = iterations(self.nest, sizes)
+        return count is not None and count <= MOST_CHECK_ITERATIONS
 
     def flops_and_bytes(self) -> tuple[float, float]:
         """Arithmetic operations, and bytes that must move, of one run at the size that is timed."""
@@ -244,25 +221,22 @@ class KernelProblem:
     def _flops_and_bytes(self) -> tuple[float, float]:
         return float(flops(self.nest, self.sizes)), float(compulsory_bytes(self.nest, self.sizes))
 
-    def check_memory(self) -> None:
-        """Raise `UserError` when the arrays at this size do not fit in memory; nothing is allocated before."""
-        needed = 0
-        for array in self.nest.arrays:
-            if array.role is not Role.SCALAR:
-                extents = (eval(text, {"__builtins__": {}}, dict(self.sizes)) for text in array.shape)
-                needed += prod((max(0, int(extent)) for extent in extents), start=ITEM_BYTES.get(array.dtype, 1))
-        available = psutil.virtual_memory().available
-        if COPIES * needed > available:
-            gib = 2**30
-            raise UserError(
-                f"{self.kernel} at {self.size} needs about {COPIES * needed / gib:.1f} GiB ({COPIES} copies of "
-                f"{needed / gib:.1f} GiB), and {available / gib:.1f} GiB are available: choose a smaller size"
-            )
 
-
-def _meaning(tree: Node) -> str:
+def _meaning(nest: Nest, tree: Node) -> str:
     """The tree as text, the same for all ways that lead to it."""
-    return show(map_leaves(tree, lambda leaf: replace(leaf, values=dict(sorted(leaf.values.items())))))
+
+    def canonical(leaf: Leaf) -> Leaf:
+        instance = f"[{', '.join(nest.parameters)}] -> {{ {instance_tuple(nest, leaf.statement)}"
+        values = {loop: _canonical_value(f"{instance} -> [{value}] }}") for loop, value in sorted(leaf.values.items())}
+        return replace(leaf, values=values)
+
+    return show(map_leaves(tree, canonical))
+
+
+@lru_cache(maxsize=10_000)
+def _canonical_value(function: str) -> str:
+    """One text for all ways to write a loop's value: `-(-i)` is `i`."""
+    return str(isl.PwMultiAff(function))
 
 
 def _find(kernel: str) -> tuple[Nest, Mapping[str, Mapping[str, int]]]:
@@ -281,41 +255,12 @@ def _size_names(kernel: str, nest: Nest) -> tuple[str, ...]:
     return nest.parameters if kernel not in catalog.names() else tuple(catalog.load(kernel).SIZES["mini"])
 
 
-def _sizes_of_arguments(nest: Nest, arguments: Mapping[str, Any]) -> dict[str, int]:
-    read = {name: int(arguments[array].shape[dimension]) for name, array, dimension in nest.extents}
-    return {name: read[name] if name in read else int(arguments[name]) for name in nest.parameters}
-
-
-def _numbers(schedule: Schedule) -> set[int]:
-    """Tile sizes, unroll factors and distances: numbers at which generated code has edges."""
-    return {number for text in NUMBER.findall(str(schedule)) if 2 <= (number := int(text)) <= 4096}
-
-
-def _longer(schedule: Schedule, nest: Nest, rng: random.Random) -> Schedule | None:
-    try:
-        tree = schedule.apply(nest)
-    except StepError:
-        return None
-    options = list(rng.choice(list(STEPS.values())).options(nest, tree))
-    return Schedule((*schedule.steps, rng.choice(options))) if options else None
-
-
-def _shorter(schedule: Schedule, nest: Nest, rng: random.Random) -> Schedule | None:
-    if not schedule.steps:
-        return None
-    index = rng.randrange(len(schedule.steps))
-    return Schedule((*schedule.steps[:index], *schedule.steps[index + 1 :]))
-
-
-def _renumbered(schedule: Schedule, nest: Nest, rng: random.Random) -> Schedule | None:
-    text = str(schedule)
-    numbers = list(NUMBER.finditer(text))
-    if not numbers:
-        return None
-    chosen = rng.choice(numbers)
-    value = int(chosen.group())
-    other = rng.choice((2 * value, value // 2, value + 1, value - 1))
-    try:
-        return parse_schedule(f"{text[: chosen.start()]}{other}{text[chosen.end() :]}")
-    except CandidateError:
-        return None
+def _check_memory(kernel: str, nest: Nest, sizes: Mapping[str, int], size: str) -> None:
+    """Raise `UserError` when the arrays at this size do not fit in memory; nothing is allocated before."""
+    needed, available = array_bytes(nest, sizes), psutil.virtual_memory().available
+    if COPIES * needed > available:
+        gib = 2**30
+        raise UserError(
+            f"{kernel} at {size} needs about {COPIES * needed / gib:.1f} GiB ({COPIES} copies of "
+            f"{needed / gib:.1f} GiB), and {available / gib:.1f} GiB are available: choose a smaller size"
+        )

@@ -22,7 +22,6 @@ def kernel_specification(
     problem: KernelProblem, policy: str, plan: Plan, limits: Limits, policy_options: Mapping[str, Any] | None = None
 ) -> RunSpecification:
     """The run of a policy on a kernel, with the machine that its times will hold for."""
-    machine = this_machine()
     return RunSpecification(
         problem=problem.specification(),
         policy=policy,
@@ -30,8 +29,14 @@ def kernel_specification(
         verifier_options={"seed": plan.seed},
         plan=plan,
         limits=limits,
-        machine={"description": str(machine), **machine.to_json()},
+        machine=machine_of_times(),
     )
+
+
+def machine_of_times() -> dict[str, Any]:
+    """The machine that times taken now hold for, as a run's specification has it."""
+    machine = this_machine()
+    return {"description": str(machine), **machine.to_json()}
 
 
 def exported_module(run: Run) -> str:

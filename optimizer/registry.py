@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 from optimizer.errors import UserError
 from optimizer.names import nearest
@@ -47,8 +47,8 @@ VERIFIERS: Mapping[str, str] = {
     "function-check": "verifiers.function_check:FunctionCheck",
     "test-suite": "verifiers.test_suite:TestSuite",
 }
-OWN_FIELDS = ("seed", "chain")
-"""Fields of a policy that the run sets, not the user."""
+OWN_FIELDS = ("seed", "chain", "bench")
+"""Fields of a policy or a verifier that the run sets, not the user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +78,22 @@ def make_policy(name: str, options: Mapping[str, Any], seed: int, chain: int) ->
     for option in options:
         if option not in known:
             raise UserError(_unknown(f"option of policy {name}", option, known))
-    try:
-        return policy_class(seed=seed, chain=chain, **options)
-    except TypeError as error:
-        raise UserError(f"the options of policy {name} do not fit: {error}") from error
+    if options:
+        _check_types(policy_class, options, f"policy {name}")
+    return policy_class(seed=seed, chain=chain, **options)
+
+
+def _check_types(thing: Any, options: Mapping[str, Any], owner: str) -> None:
+    """Raise `UserError` for a value that is not of the type of its field."""
+    from pydantic import TypeAdapter, ValidationError  # slow to import, and only needed here
+
+    types = get_type_hints(thing)
+    for option, value in options.items():
+        try:
+            TypeAdapter(types[option]).validate_python(value, strict=True)
+        except ValidationError as error:
+            first = error.errors()[0]["msg"]
+            raise UserError(f"option {option} of {owner} cannot be {value!r}: {first}") from None
 
 
 def make_verifiers(

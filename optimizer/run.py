@@ -57,7 +57,7 @@ class RunSpecification:
     plan: Plan = Plan()
     limits: Limits = Limits()
     machine: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """What identifies the machine, where scores depend on it."""
+    """Where scores depend on the machine: what identifies it, with a `digest` of all that."""
     versions: Mapping[str, str] = field(default_factory=_versions)
     created: str = field(default_factory=_now)
     origin: str = ""
@@ -117,13 +117,14 @@ def start(specification: RunSpecification, directory: Path | None = None, observ
 def resume(directory: Path, observer: Observer | None = None, machine: Mapping[str, Any] | None = None) -> Run:
     """Go on with a run that was interrupted or killed; one that is over only gives its result.
 
-    Raises `UserError`, also when `machine` is given and the run was begun on another one.
+    Raises `UserError`, also when `machine` is given and the run was begun, and is not over, on another one.
     """
     specification = read_specification(directory)
-    if machine is not None and specification.machine and dict(machine) != dict(specification.machine):
+    begun_on = specification.machine.get("digest")
+    if machine is not None and begun_on not in (None, machine.get("digest")) and not _is_over(directory):
         raise UserError(
-            f"the run in {directory} was begun on another machine, and scores of different machines cannot be compared:"
-            " rescore it to judge its candidates here"
+            f"the run in {directory} was begun on another machine or with other versions, and such scores cannot be "
+            "compared: rescore it to judge its candidates here"
         )
     return _go(directory, specification, make_problem(specification.problem), observer)
 
@@ -233,6 +234,11 @@ def _derived(
         created=_now(),
         origin=str(directory.resolve()),
     )
+
+
+def _is_over(directory: Path) -> bool:
+    reason = read_record(directory).stop_reason
+    return reason is not None and reason.is_final
 
 
 def _distinct(trials: Sequence[Trial]) -> list[Trial]:

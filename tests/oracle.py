@@ -107,7 +107,7 @@ def timestamps(trace: Trace, tree: Node) -> dict[Iteration, tuple[int, ...]]:
 
 
 def is_legal(trace: Trace, tree: Node) -> bool:
-    """Whether the tree keeps the order of every conflicting pair and has no pair in two iterations of a parallel loop."""
+    """Whether the tree keeps the order of every conflicting pair, none of them in two iterations of a parallel loop."""
     times = timestamps(trace, tree)
     if any(times[first] >= times[second] for first, second in trace.conflicts):
         return False
@@ -126,7 +126,7 @@ def is_legal(trace: Trace, tree: Node) -> bool:
 
 
 def is_violated(nest: Nest, tree: Node, witness: Witness) -> bool:
-    """Whether the witness is what it says: a pair in this original order, in conflict over this element, broken here."""
+    """Whether the witness is what it says: a pair in the original order, in conflict over the element, broken here."""
     run = Trace(nest, witness.sizes, [], {}, [])
     first: Iteration = (witness.source, tuple(witness.source_iteration.values()))
     second: Iteration = (witness.sink, tuple(witness.sink_iteration.values()))

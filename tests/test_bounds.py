@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import islpy as isl
+import numpy as np
 import pytest
 
 from kernels import catalog
+from optimizer.codegen.backend import CodeOptions
+from optimizer.codegen.numba_source import NumbaBackend
 from optimizer.errors import SourceError, UserError
-from optimizer.polyhedral.frontend import check_bounds, nest_of_file, nest_of_source, safe_sizes
+from optimizer.polyhedral.frontend import check_bounds, nest_of_file, nest_of_source
 from optimizer.polyhedral.nest import Nest
+from optimizer.polyhedral.schedule import parse_schedule
 from tests import hand_nests
 
 HEADER = "import numpy as np\nfrom jaxtyping import Float64\n"
@@ -21,7 +27,9 @@ def kernel(body: str, arguments: str = ARGUMENTS) -> Nest:
 
 
 def is_safe_everywhere(nest: Nest) -> bool:
-    return isl.Set(nest.context).is_subset(isl.Set(safe_sizes(nest)))
+    """Whether nothing but the existence of the arrays is asked of sizes."""
+    extents = " and ".join(f"{extent} >= 0" for array in nest.arrays for extent in array.shape)
+    return isl.Set(f"[{', '.join(nest.parameters)}] -> {{ : {extents} }}").is_subset(isl.Set(nest.context))
 
 
 @pytest.mark.parametrize(
@@ -109,10 +117,25 @@ def test_what_depends_on_sizes_is_refused_at_those_sizes(
     check_bounds(nest, dict(zip("nm", fine, strict=True)))
     with pytest.raises(UserError, match=r"kernel\.py:\d+: " + message):
         check_bounds(nest, dict(zip("nm", wrong, strict=True)))
-    safe = isl.Set(safe_sizes(nest))
+    safe = isl.Set(nest.context)
     for sizes, is_inside in ((fine, True), (wrong, False)):
         here = isl.Set(f"[n, m] -> {{ : n = {sizes[0]} and m = {sizes[1]} }}")
         assert here.is_subset(safe) is is_inside
+
+
+def test_generated_code_refuses_sizes_at_which_the_original_leaves_its_arrays() -> None:
+    nest = kernel("for i in range(m):\n    x[3 * i] = 1.0")
+    tree = parse_schedule("tile(i=4); parallel(i_t)").apply(nest)
+    space: dict[str, Any] = {}
+    exec(NumbaBackend().source(nest, tree, CodeOptions()).replace("@njit", "# @njit"), space)
+    for n, m, is_fine in ((7, 3, True), (6, 3, False), (0, 1, False), (0, 0, True)):
+        matrix, vector = np.zeros((n, m)), np.zeros(n)
+        if is_fine:
+            space["f"](n, m, matrix, vector)
+            assert vector.sum() == m
+        else:
+            with pytest.raises(ValueError, match=r"f needs n \+ 2 >= 3 \* m"):
+                space["f"](n, m, matrix, vector)
 
 
 def test_a_partial_size_leaves_the_others_free() -> None:

@@ -89,6 +89,7 @@ def test_policies_and_verifiers_have_options_and_a_summary(command: str, expecte
     assert all(set(entry) == {"name", "options", "summary"} for entry in listed)
     assert all(entry["summary"] for entry in listed)
     assert expected <= {entry["name"] for entry in listed}
+    assert not any({"bench", "seed", "chain"} & set(entry["options"]) for entry in listed)
     shown = CliRunner().invoke(main, [command]).stdout
     assert all(any(line.startswith(f"{name} ") for line in shown.splitlines()) for name in expected)
 

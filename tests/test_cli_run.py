@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,13 +14,15 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kernels import catalog
+from optimizer.budget import Limits
 from optimizer.candidate import Candidate
 from optimizer.cli import main
+from optimizer.cli.run import text_specification
 from optimizer.errors import InfrastructureError
 from optimizer.events import Observer, TrialFinished
 from optimizer.journal import read_record
 from optimizer.loop import run_loop
-from optimizer.plan import StopReason
+from optimizer.plan import Plan, StopReason
 from optimizer.text_problem import TextProblem
 from optimizer.verdict import Verdict
 from verifiers.function_check import FunctionCheck
@@ -151,13 +154,39 @@ def test_a_module_under_its_tests(tmp_path: Path) -> None:
     (tmp_path / "tests" / "test_middle.py").write_text(
         "from middle import middle\n\n\ndef test_odd():\n    assert middle([1, 2, 3]) == 2\n", encoding="utf-8"
     )
-    (tmp_path / "middle.py").write_text("def middle(items):\n    return items[len(items) // 3]\n", encoding="utf-8")
+    (tmp_path / "middle.py").write_text("def middle(items):\n    return items[len(items) // 4]\n", encoding="utf-8")
     data = invoke_json(
         "run", "--tests", str(tmp_path / "tests"), "--seed-text", str(tmp_path / "middle.py"),
         "--evaluations", "2", "--deadline", "30", "--run-dir", str(tmp_path / "run"),
     )  # fmt: skip
     assert data["kind"] == "suite"
     assert data["evaluations"] == 2
+
+
+def test_a_run_under_tests_stops_when_all_of_them_pass() -> None:
+    folder = Path(__file__).parents[1] / "examples" / "test_suite"
+    file, tests = str(folder / "middle.py"), str(folder / "tests")
+    under_tests = text_specification(None, tests, file, None, "mutate", Plan(), Limits())
+    under_check = text_specification("check.py:check", None, file, None, "mutate", Plan(), Limits())
+    assert (under_tests.plan.target, under_check.plan.target) == (1.0, None)
+
+
+def test_times_of_another_machine_are_not_mixed_in(kernel_run: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+    folder, _ = kernel_run
+    moved = tmp_path / "moved"
+    shutil.copytree(folder / "run", moved)
+    specification = json.loads((moved / "run.json").read_text(encoding="utf-8"))
+    here = specification["machine"]["digest"]
+    specification["machine"]["digest"] = "elsewhere"
+    (moved / "run.json").write_text(json.dumps(specification), encoding="utf-8")
+    assert invoke("resume", str(moved)).exit_code == 0  # it is over, and only told again
+    lines = (moved / "journal.jsonl").read_bytes().splitlines(keepends=True)
+    (moved / "journal.jsonl").write_bytes(b"".join(lines[:3]))
+    refused = invoke("resume", str(moved))
+    assert refused.exit_code == 2
+    assert "another machine" in refused.stderr
+    invoke_json("replay", str(moved), "--run-dir", str(tmp_path / "again"))
+    assert json.loads((tmp_path / "again" / "run.json").read_text(encoding="utf-8"))["machine"]["digest"] == here
 
 
 def test_progress_goes_to_standard_error(text: Path) -> None:

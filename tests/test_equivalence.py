@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 from optimizer.candidate import Candidate
@@ -18,6 +19,7 @@ from optimizer.measure.inputs import ValueKind, make_values
 from optimizer.measure.lane import TimingLane
 from optimizer.measure.loading import plain_function
 from optimizer.measure.workload import ArgumentKind, ArgumentSpec, CatalogInputs, FileInputs
+from optimizer.run import Closable
 from optimizer.verdict import Reason, Status, Verdict
 from tests.measured_problem import (
     COMPILED_ONLY,
@@ -473,3 +475,15 @@ def test_results_are_copies() -> None:
     array[0] = 1.0
     assert results["A"][0] == 0.0
     assert sorted(results) == ["A", "the returned value 0", "the returned value 1"]
+
+
+def test_closing_ends_the_worker(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, threads=1, limits=TimeLimits(call=5))
+    verifier = Equivalence(bench)
+    assert isinstance(verifier, Closable)
+    assert verifier.verify(CONTRACT, Candidate(module(ORIGINAL_BODY))).status is Status.OK
+    process = bench.worker.process_id
+    assert process is not None
+    assert psutil.pid_exists(process)
+    verifier.close()
+    assert not psutil.pid_exists(process)

@@ -214,7 +214,9 @@ def test_the_original_keeps_the_body_as_it_is_written() -> None:
         'WEIGHT = 0.5\n\n\ndef f(n, x):\n    """Halves."""\n'
         "    for i in range(n):  # all of them\n        x[i] = (x[i]\n                * WEIGHT)\n"
     )
-    assert nest.digest == kernel(nest.original, examples={"n": 1, "x": np.zeros(1)}).digest
+    again = nest.original.replace("(n, x)", '(n: int, x: Float64[np.ndarray, "n"])')
+    assert nest.digest == kernel(again).digest
+    assert nest.digest != kernel(again.replace("Float64", "Float32")).digest
 
 
 def test_only_the_helpers_that_are_used_come_along() -> None:

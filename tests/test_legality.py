@@ -140,7 +140,7 @@ LEGAL = [
     ("matmul", "parallel(i); interchange(i, k)"),
     ("matmul", "tile(i=32, j=32, k=32); parallel(i_t)"),
     ("matmul", "reverse(i); reverse(j)"),
-    ("lu", "autoschedule(); parallel(i)"),
+    ("lu", "autoschedule(); reorder(k, i, j); parallel(i)"),
     ("shifted", "parallel(j)"),
     ("shifted", "tile(i=8, j=8); wavefront(i_t, j_t)"),
     ("seidel-2d", "skew(i, by=t); skew(j, by=t); skew(j, by=i); tile(t=8, i=16, j=16); wavefront(t_t, i_t)"),

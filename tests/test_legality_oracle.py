@@ -1,7 +1,7 @@
 """Legality against brute force: random schedules of every bundled kernel, judged both ways at tiny sizes.
 
-`pytest tests/test_legality_oracle.py -m long -s` runs 200 schedules a kernel and prints the counts; the ordinary run draws a
-fifth of them.
+`pytest tests/test_legality_oracle.py -m long -s` runs 200 schedules a kernel and prints the counts; the ordinary run
+draws a fifth of them.
 """
 
 import random

@@ -40,7 +40,11 @@ def test_a_policy_by_name_with_its_options() -> None:
         ("zzz", {}, "there are: hillclimb, mutate"),
         ("random", {"max_lenght": 2}, "no option of policy random called 'max_lenght'; did you mean max_length?"),
         ("random", {"seed": 2}, "no option of policy random called 'seed'"),
-        ("random", {"max_length": "many"}, "do not fit"),
+        ("random", {"max_length": "many"}, "option max_length of policy random cannot be 'many': .*integer"),
+        ("random", {"max_length": 2.5}, "cannot be 2.5: .*integer"),
+        ("random", {"walks": True}, "cannot be True: .*integer"),
+        ("polyhedral", {"share": "most"}, "option share of policy polyhedral cannot be 'most': .*number"),
+        ("replay", {"chains": "tile(i=4)"}, "option chains of policy replay"),
         ("random", {"tries": 0}, "at least 1"),
     ],
 )

@@ -206,6 +206,7 @@ def test_slow_original_is_timed_once_and_candidates_meet_the_best(tmp_path: Path
         assert measured(timing.verify(problem, candidate(1))).score > 4
         wrong = candidate(2).text + "    if n > 100:\n        x[0] += 1e-6\n"
         assert timing.verify(problem, Candidate(wrong)).reason is Reason.WRONG_RESULT
+    assert not list(tmp_path.glob("reference_*.npz"))
 
 
 def test_cutoff_adapts_to_the_best() -> None:

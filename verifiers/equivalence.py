@@ -57,6 +57,10 @@ class Equivalence:
             seconds=time.perf_counter() - start,
         )
 
+    def close(self) -> None:
+        """End the worker process."""
+        self.bench.close()
+
 
 def unusable(error: CandidateError, verifier: str) -> Verdict:
     """The rejection of a candidate from which no code could be made."""

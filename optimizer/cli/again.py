@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -36,7 +36,8 @@ def resume(run: str, out: str | None, as_json: bool) -> None:
 
     destination = _destination(out)
     directory = run_folder(run)
-    finish(watched(lambda observer: resume_run(directory, observer)), destination, as_json)
+    machine = machine_for(directory)
+    finish(watched(lambda observer: resume_run(directory, observer, machine)), destination, as_json)
 
 
 @click.command()
@@ -54,7 +55,8 @@ def replay(run: str, out: str | None, run_dir: str | None, as_json: bool) -> Non
 
     destination = _destination(out)
     directory, into = run_folder(run), Path(run_dir).absolute() if run_dir else None
-    finish(watched(lambda observer: replay_run(directory, into, observer)), destination, as_json)
+    machine = machine_for(directory)
+    finish(watched(lambda observer: replay_run(directory, into, observer, machine)), destination, as_json)
 
 
 @click.command()
@@ -70,7 +72,8 @@ def rescore(run: str, run_dir: str | None, as_json: bool) -> None:
     from optimizer.run import rescore as rescore_run
 
     directory, into = run_folder(run), Path(run_dir).absolute() if run_dir else None
-    done = watched(lambda observer: rescore_run(directory, into, observer))
+    machine = machine_for(directory)
+    done = watched(lambda observer: rescore_run(directory, into, observer, machine))
     if as_json:
         trials = [
             {"candidate": old.candidate.text, "then": _trial_json(old), "now": _trial_json(new)}
@@ -94,6 +97,17 @@ def run_folder(name: str) -> Path:
         return home / name
     known = sorted(path.name for path in home.iterdir() if path.is_dir()) if home.is_dir() else []
     raise UserError(f"there is no run {name!r}, neither as a folder nor in {home}{nearest(name, known)}")
+
+
+def machine_for(directory: Path) -> dict[str, Any] | None:
+    """This machine, for a run whose scores are times; None for any other."""
+    from optimizer.run import read_specification
+
+    if read_specification(directory).problem.get("kind") != "kernel":
+        return None
+    from optimizer.kernel_run import machine_of_times
+
+    return machine_of_times()
 
 
 def rescore_text(done: Rescore) -> str:

@@ -101,13 +101,14 @@ def text_specification(
     plan: Plan,
     limits: Limits,
 ) -> RunSpecification:
-    """The run for a text under the user's own check, or for a Python module under its tests."""
+    """The run for a text under the user's own check, or for a Python module until all its tests pass."""
     from optimizer.run import RunSpecification
     from optimizer.suite_problem import SuiteProblem
     from optimizer.text_problem import TextProblem
 
     judging: dict[str, Any] = {} if deadline is None else {"deadline": deadline}
     if tests:
+        plan = replace(plan, target=1.0)
         problem = SuiteProblem.from_files(seed_text, tests)
     else:
         problem = TextProblem.from_file(seed_text)

@@ -87,7 +87,7 @@ def _original_function(nest: Nest, name: str, options: CodeOptions) -> str:
 def _docstring(nest: Nest, header: ExportHeader) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in header.versions.items() if name != "loopwright")
     entries = {
-        "kernel": f"{nest.name} {nest.digest} (start of the SHA-256 of the original)",
+        "kernel": f"{nest.name} {nest.digest} (start of the SHA-256 of its source, types and shapes)",
         "schedule": header.schedule or "the original order",
         "measured": header.measured,
         "assurance": header.assurance,

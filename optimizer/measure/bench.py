@@ -108,7 +108,10 @@ class Bench:
         self.close()
 
     def close(self) -> None:
+        """End the worker and remove its large files; the candidates' modules stay."""
         self.worker.close()
+        for file in self.directory.glob("reference_*.npz"):
+            file.unlink(missing_ok=True)
 
     def code_file(self, text: str) -> str:
         """The file of a candidate's module text, written if it is new."""

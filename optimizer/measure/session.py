@@ -27,10 +27,11 @@ KEPT_FUNCTIONS = 8
 KEPT_RESULTS = 256
 KEPT_REFERENCES = 2
 MEMORY_MULTIPLE = 3
-"""How many times the bytes of the arguments a candidate may allocate, on top of: """
+"""A candidate may allocate so many times the bytes of its arguments ..."""
 MEMORY_FLOOR = 2**30
+"""... and so many bytes besides; ..."""
 MEMORY_PER_THREAD = 160 * 2**20
-"""Address space that a thread's stack and its part of the heap reserve."""
+"""... a thread's stack and its part of the heap reserve so much address space."""
 
 
 class Session:

@@ -69,7 +69,8 @@ class Worker:
             self._start()
         self._number += 1
         # The log holds what this request prints, so that its end tells what killed the worker.
-        os.truncate(self._log, 0)
+        with contextlib.suppress(OSError):
+            os.truncate(self._log, 0)
         try:
             return self._exchange({"number": self._number, **command}, time.monotonic() + deadline)
         except LoopwrightError:

@@ -1,18 +1,19 @@
 """How many iterations, operations and bytes a nest has at given sizes: counted on the model, not run.
 
 A count of integer points is a polynomial of the sizes once they are not tiny (Ehrhart). It is found by counting at
-small sizes and interpolating, and is checked at further sizes; where that fails the count is 0, which claims nothing.
+small sizes and interpolating, and is checked at further sizes; where that fails, nothing is claimed.
 """
 
 from __future__ import annotations
 
 import ast
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from math import prod
 
 import islpy as isl
+import numpy as np
 
 from optimizer.polyhedral.model import model_of
 from optimizer.polyhedral.nest import Nest, Role, Statement
@@ -22,25 +23,21 @@ SMALL = 40_000
 BASE = 9
 """The smallest size of the interpolation: above the offsets and halos that loops of this kind have."""
 
-ITEM_BYTES = {"float64": 8, "int64": 8, "uint64": 8, "float32": 4, "int32": 4, "uint32": 4, "int16": 2, "int8": 1}
-
-
-def operations(body: str) -> int:
-    """Arithmetic operations of one run of a statement: + - * / ** and calls; comparisons and subscripts are free."""
-
-    def count(node: ast.AST) -> int:
-        if isinstance(node, ast.Subscript):
-            return 0
-        own = isinstance(node, ast.BinOp | ast.Call | ast.AugAssign)
-        return int(own) + sum(count(child) for child in ast.iter_child_nodes(node))
-
-    return count(ast.parse(body))
-
 
 def flops(nest: Nest, sizes: Mapping[str, int]) -> int:
-    """All arithmetic operations of the nest at these sizes."""
-    model = model_of(nest)
-    return sum(operations(s.body) * count_points(model.domains[s.name], sizes) for s in nest.statements)
+    """The fewest arithmetic operations with which the nest can do its work at these sizes.
+
+    What depends on some of a statement's loops only, and on no array that is written, may be computed once for all
+    iterations of the others. Of a conditional expression, the cheaper side counts. Statements whose iterations cannot
+    be counted are left out.
+    """
+    domains = model_of(nest).domains
+    written = {access.array for statement in nest.statements for access in statement.accesses if access.is_write}
+    total = 0
+    for statement in nest.statements:
+        for loops in _operations(ast.parse(statement.body).body[0], statement, written):
+            total += count_points(_projected(domains[statement.name], statement, loops), sizes) or 0
+    return total
 
 
 def compulsory_bytes(nest: Nest, sizes: Mapping[str, int]) -> int:
@@ -51,30 +48,52 @@ def compulsory_bytes(nest: Nest, sizes: Mapping[str, int]) -> int:
         if array.role is not Role.ARGUMENT:
             continue
         for is_write in (False, True):
-            touched = [
-                model.access_relation(statement, access).range()
-                for statement in nest.statements
-                for access in statement.accesses
-                if access.array == array.name and access.is_write is is_write
-            ]
-            if not touched:
-                continue
-            union = touched[0]
-            for other in touched[1:]:
-                union = union.union(other)
-            elements = isl.Set.from_union_set(union.coalesce()) if not union.is_empty() else None
-            if elements is not None:
-                total += ITEM_BYTES.get(array.dtype, 1) * count_points(elements, sizes)
+            touched = isl.UnionMap(f"[{', '.join(nest.parameters)}] -> {{ }}")
+            for statement in nest.statements:
+                for access in statement.accesses:
+                    if access.array == array.name and access.is_write is is_write:
+                        touched = touched.union(model.access_relation(statement, access))
+            if not touched.is_empty():
+                elements = isl.Set.from_union_set(touched.range().coalesce())
+                total += np.dtype(array.dtype).itemsize * (count_points(elements, sizes) or 0)
     return total
 
 
-def iterations(nest: Nest, statement: Statement, sizes: Mapping[str, int]) -> int:
-    """How often a statement runs."""
-    return count_points(model_of(nest).domains[statement.name], sizes)
+def array_bytes(nest: Nest, sizes: Mapping[str, int]) -> int:
+    """What the arrays of one call take, those that the function makes included."""
+    return sum(
+        np.dtype(array.dtype).itemsize * prod(_extent(nest, text, sizes) for text in array.shape)
+        for array in nest.arrays
+        if array.role is not Role.SCALAR
+    )
 
 
-def count_points(points: isl.Set, sizes: Mapping[str, int]) -> int:
-    """The number of points of a set at these sizes; 0 when it cannot be had exactly."""
+def iterations(nest: Nest, sizes: Mapping[str, int]) -> int | None:
+    """How often all statements together run; None when that cannot be counted."""
+    counts = [count_points(domain, sizes) for domain in model_of(nest).domains.values()]
+    return None if None in counts else sum(count for count in counts if count is not None)
+
+
+def count_points(points: isl.Set, sizes: Mapping[str, int]) -> int | None:
+    """The number of points of a set at these sizes; None when it cannot be had exactly."""
+    factors = _factors(points.reset_tuple_id() if points.has_tuple_name() else points)
+    counts = [_count_factor(factor, sizes) for factor in factors]
+    return None if None in counts else prod(count for count in counts if count is not None)
+
+
+def _factors(points: isl.Set) -> list[isl.Set]:
+    """Sets of which it is the product: a box is the product of its sides, which are much easier to count."""
+    degree = points.dim(isl.dim_type.set)
+    for k in range(degree if degree > 1 else 0):
+        others = points.project_out(isl.dim_type.set, k, 1)
+        own = points.project_out(isl.dim_type.set, k + 1, degree - k - 1).project_out(isl.dim_type.set, 0, k)
+        wide = own.insert_dims(isl.dim_type.set, 1, degree - k - 1).insert_dims(isl.dim_type.set, 0, k)
+        if wide.intersect(others.insert_dims(isl.dim_type.set, k, 1)).is_equal(points):
+            return [own, *_factors(others)]
+    return [points]
+
+
+def _count_factor(points: isl.Set, sizes: Mapping[str, int]) -> int | None:
     names = tuple(
         str(points.get_dim_name(isl.dim_type.param, k))
         for k in range(points.dim(isl.dim_type.param))
@@ -88,17 +107,53 @@ def count_points(points: isl.Set, sizes: Mapping[str, int]) -> int:
     for check in (BASE + degree + 1, BASE + degree + 4):
         at = tuple(check + k for k in range(len(names)))
         if _interpolate(grid, values, at) != _count_at(points, dict(zip(names, at, strict=True))):
-            return 0
+            return None
     return int(_interpolate(grid, values, tuple(sizes[name] for name in names)))
 
 
+def _operations(node: ast.AST, statement: Statement, written: set[str]) -> Iterator[frozenset[str]]:
+    """For each + - * / ** and call, the loops that its value depends on; comparisons and subscripts are free."""
+    match node:
+        case ast.Subscript():
+            return
+        case ast.IfExp(test=test, body=body, orelse=orelse):
+            yield from _operations(test, statement, written)
+            sides = [list(_operations(side, statement, written)) for side in (body, orelse)]
+            yield from min(sides, key=len)
+            return
+        case ast.BinOp() | ast.Call() | ast.AugAssign():
+            names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+            loops = frozenset(statement.iterators)
+            yield loops if names & written else loops & names
+        case _:
+            pass
+    for child in ast.iter_child_nodes(node):
+        yield from _operations(child, statement, written)
+
+
+def _projected(domain: isl.Set, statement: Statement, loops: frozenset[str]) -> isl.Set:
+    """The values of some of a statement's loops."""
+    for position, name in reversed(list(enumerate(statement.iterators))):
+        if name not in loops:
+            domain = domain.project_out(isl.dim_type.set, position, 1)
+    return domain
+
+
+def _extent(nest: Nest, text: str, sizes: Mapping[str, int]) -> int:
+    value = isl.Set(f"[{', '.join(nest.parameters)}] -> {{ [{text}] }}")
+    return max(0, _at(value, sizes).dim_max_val(0).to_python())
+
+
 def _count_at(points: isl.Set, sizes: Mapping[str, int]) -> int:
+    return _at(points, sizes).count_val().to_python()
+
+
+def _at(points: isl.Set, sizes: Mapping[str, int]) -> isl.Set:
     for k in range(points.dim(isl.dim_type.param)):
         name = str(points.get_dim_name(isl.dim_type.param, k))
         if name in sizes:
             points = points.fix_val(isl.dim_type.param, k, isl.Val(sizes[name]))
-    points = points.project_out(isl.dim_type.param, 0, points.dim(isl.dim_type.param))
-    return points.count_val().to_python()
+    return points.project_out(isl.dim_type.param, 0, points.dim(isl.dim_type.param))
 
 
 def _interpolate(grid: list[tuple[int, ...]], values: Mapping[tuple[int, ...], int], at: tuple[int, ...]) -> Fraction:

@@ -7,6 +7,7 @@ from the steps that led to the tree.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -99,6 +100,9 @@ def judge(model: Model, tree: Node, limit: int = OPERATION_LIMIT) -> Judgement:
     `limit` caps isl's operations, so that the answer never depends on the load of the machine.
     """
     try:
+        # With a limit of its own, so that no verdict depends on whether they were known already.
+        with operation_limit(limit):
+            _ = model.conflict_maps
         with operation_limit(limit):
             return _judge(model, tree)
     except isl.Error as error:
@@ -134,20 +138,28 @@ def _out_of_order(model: Model, timed: tuple[TimedLeaf, ...]) -> isl.UnionMap:
 
 def carried_by(model: Model, timed: tuple[TimedLeaf, ...], loop: str) -> isl.UnionMap:
     """The conflicts between different iterations of a loop within one iteration of all loops around it."""
+    found = isl.UnionMap("{ }")
+    for carried in _carried(model, timed, loop):
+        found = found.union(isl.UnionMap.from_map(carried))
+    return found
+
+
+def _carried(model: Model, timed: tuple[TimedLeaf, ...], loop: str) -> Iterator[isl.Map]:
+    """What `carried_by` finds, one pair of statements after the other."""
     inside = tuple(leaf for leaf in timed if loop in leaf.levels)
     depth = inside[0].levels.index(loop)
-    outer = _relations(model, inside, slice(0, depth))
     own = _relations(model, inside, slice(0, depth + 1))
-    found = isl.UnionMap("{ }")
+    outer = {name: relation.project_out(isl.dim_type.out, depth, 1) for name, relation in own.items()}
     for pairs in model.conflict_maps:
         source, sink = _tuple_names(pairs)
         if source not in own or sink not in own:
             continue
-        same_outer = pairs.intersect(outer[source].apply_range(outer[sink].reverse()))
+        same_outer = pairs.intersect(outer[source].apply_range(outer[sink].reverse())) if depth else pairs
+        if same_outer.is_empty():
+            continue
         carried = same_outer.subtract(own[source].apply_range(own[sink].reverse()))
         if not carried.is_empty():
-            found = found.union(isl.UnionMap.from_map(carried))
-    return found
+            yield carried
 
 
 def _relations(model: Model, timed: tuple[TimedLeaf, ...], entries: slice) -> dict[str, isl.Map]:
@@ -177,7 +189,7 @@ def can_be_parallel(model: Model, tree: Node, loop: str) -> bool:
     """Whether a loop is proved to carry nothing as the tree stands."""
     try:
         with operation_limit():
-            return carried_by(model, timed_leaves(tree), loop).is_empty()
+            return next(_carried(model, timed_leaves(tree), loop), None) is None
     except isl.Error:
         return False
 

@@ -107,7 +107,7 @@ def strides(model: Model, leaf: Leaf, loop: str) -> tuple[float, ...]:
 
 
 def iteration_price(model: Model, leaf: Leaf, loop: str, is_parallel: bool) -> float:
-    """The price of one iteration of the leaf in this innermost loop; `is_parallel`: whether the loop carries nothing."""
+    """The price of an iteration of the leaf in this innermost loop; `is_parallel`: whether the loop carries nothing."""
     jumps = strides(model, leaf, loop)
     strided = sum(jump > 1 for jump in jumps)
     if not is_parallel:

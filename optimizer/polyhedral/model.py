@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 
@@ -47,6 +47,12 @@ class Model:
         self.domain = isl.UnionSet(f"[{', '.join(nest.parameters)}] -> {{ }}")
         for domain in self.domains.values():
             self.domain = self.domain.union(isl.UnionSet.from_set(domain))
+
+    def admits(self, sizes: Mapping[str, int]) -> bool:
+        """Whether the kernel may run at these sizes: no subscript leaves its array."""
+        fixed = " and ".join(f"{name} = {sizes[name]}" for name in self.nest.parameters)
+        here = isl.Set(f"[{', '.join(self.nest.parameters)}] -> {{ : {fixed} }}")
+        return here.is_subset(self.context)
 
     def access_relation(self, statement: Statement, access: Access) -> isl.UnionMap:
         """The relation from the iterations of a statement to the elements that one of its accesses touches."""
@@ -93,12 +99,6 @@ class Model:
         """`conflicts`, one relation for each pair of statements."""
         maps = self.conflicts.get_map_list()
         return tuple(maps.get_at(k) for k in range(maps.n_map()))
-
-    @cached_property
-    def flow(self) -> isl.UnionMap:
-        """Each read with the write whose value it sees: isl's exact dataflow on the original order."""
-        accesses = isl.UnionAccessInfo.from_sink(self.reads).set_must_source(self.writes)
-        return accesses.set_schedule_map(self.original_order).compute_flow().get_must_dependence()
 
 
 _recent: dict[int, Model] = {}

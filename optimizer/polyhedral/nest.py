@@ -123,8 +123,9 @@ class Nest:
 
     @property
     def digest(self) -> str:
-        """Identifies the kernel: the first 16 hexadecimal digits of the SHA-256 of the stand-alone original."""
-        return hashlib.sha256(self.original.encode()).hexdigest()[:16]
+        """Identifies the kernel: the first 16 hexadecimal digits of the SHA-256 of its source, types and shapes."""
+        types = (*((a.name, a.dtype, a.default) for a in self.arguments), *((a.name, a.shape) for a in self.arrays))
+        return hashlib.sha256(f"{self.original}\n{types}".encode()).hexdigest()[:16]
 
     def statement(self, name: str) -> Statement:
         return next(statement for statement in self.statements if statement.name == name)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain, zip_longest
 
 from optimizer.errors import StepError
 from optimizer.polyhedral.legality import Legal, can_be_parallel, judge
@@ -20,13 +21,14 @@ from optimizer.polyhedral.steps.autoschedule import FUSIONS, Autoschedule
 from optimizer.polyhedral.steps.distribute import Distribute
 from optimizer.polyhedral.steps.parallel import Parallel
 from optimizer.polyhedral.steps.reorder import Reorder
-from optimizer.polyhedral.steps.structure import chains
+from optimizer.polyhedral.steps.split import Split
+from optimizer.polyhedral.steps.structure import around, chains
 from optimizer.polyhedral.steps.tile import Tile
 from optimizer.polyhedral.steps.wavefront import Wavefront
 from optimizer.polyhedral.tree import Leaf, Loop, Node, Sequence, find_loop, leaves, loops, show
 
-TILES: tuple[tuple[int, ...], ...] = ((), (32, 32, 32, 32), (64, 64, 64, 64), (16, 32, 256, 256), (8, 64, 512, 512))
-"""Tile sizes from the outermost loop of a chain in; the first template does not tile."""
+TILES: tuple[tuple[int, ...], ...] = ((64, 64, 64, 64), (), (32, 32, 32, 32), (8, 64, 512, 512), (16, 32, 256, 256))
+"""Tile sizes from the outermost loop of a chain in, those that pay most often first; none is no tiling."""
 
 
 @dataclass(frozen=True)
@@ -66,25 +68,50 @@ class Draft:
 
 
 def templates(model: Model, sizes: Mapping[str, int], threads: int) -> tuple[Schedule, ...]:
-    """All templates of a nest without repeats, the cheapest by a rough estimate first."""
-    found: dict[str, tuple[float, Draft]] = {}
-    for draft in _drafts(model, threads):
-        meaning = show(draft.tree)
-        if meaning not in found:
-            found[meaning] = (tree_price(model, draft.tree, sizes, draft.is_parallel, threads), draft)
-    ranked = sorted(found.values(), key=lambda priced: priced[0])
-    return tuple(Schedule(draft.steps) for _, draft in ranked if draft.steps)
+    """All templates of a nest without repeats: one of each family in turn, the most promising first.
+
+    A family is one order of the loops, untiled and with several tile sizes.
+    """
+    families: list[tuple[float, list[Draft]]] = []
+    for order in _orders(model):
+        family = [_threaded(tiled) if threads > 1 else tiled for tiled in _tilings(order)]
+        price = min(tree_price(model, draft.tree, sizes, draft.is_parallel, threads) for draft in family)
+        families.append((price, family))
+    families.sort(key=lambda priced: priced[0])
+    in_turn = chain.from_iterable(zip_longest(*(family for _, family in families)))
+    return tuple(Schedule(draft.steps) for draft in _distinct(filter(None, in_turn)) if draft.steps)
 
 
-def _drafts(model: Model, threads: int) -> Iterator[Draft]:
+def _orders(model: Model) -> Iterator[Draft]:
     start = Draft(model, (), model.nest.tree)
     scheduled = (start.then(Autoschedule(fuse)) for fuse in FUSIONS)
+    orders: list[Draft] = []
     for base in _distinct((start, *filter(None, scheduled))):
-        whole_or_apart = _distinct((base, _taken_apart(base)))
-        for draft in _distinct(moved for draft in whole_or_apart for moved in (draft, _ordered(draft))):
-            for sizes in TILES:
-                tiled = _tiled(draft, sizes) if sizes else draft
-                yield _threaded(tiled) if threads > 1 else tiled
+        innermost_apart = _taken_apart(base, only_innermost=True)
+        for apart in _distinct((base, innermost_apart, _taken_apart(innermost_apart, only_innermost=False))):
+            orders += (apart, _ordered(apart))
+    return _distinct((*orders, *_split(start)))
+
+
+def _tilings(order: Draft) -> Iterator[Draft]:
+    return _distinct(_tiled(order, sizes) if sizes else order for sizes in TILES)
+
+
+def _split(draft: Draft) -> Iterator[Draft]:
+    """A loop that only the iteration of the loop around it with the same value keeps from running on threads, in three
+    parts: below that iteration, that iteration, above it. (Row k of floyd-warshall is what all other rows read.)"""
+    for loop in loops(draft.tree):
+        for outer in reversed(around(draft.tree, loop.name)):
+            if draft.is_parallel(loop.name):
+                break
+            below = draft.then(Split(loop.name, outer.name))
+            if below is None:
+                continue
+            before = {known.name for known in loops(draft.tree)}
+            rest = next(new.name for new in loops(below.tree) if new.name not in before)
+            parts = below.then(Split(rest, f"{outer.name} + 1"))
+            if parts is not None and parts.is_parallel(loop.name):
+                yield parts
 
 
 def _distinct(drafts: Iterable[Draft]) -> Iterator[Draft]:
@@ -97,21 +124,24 @@ def _distinct(drafts: Iterable[Draft]) -> Iterator[Draft]:
             yield draft
 
 
-def _taken_apart(draft: Draft) -> Draft:
-    """Innermost loops that run several statements become one loop a statement."""
-    for loop in tuple(loops(draft.tree)):
-        if isinstance(loop.body, Sequence) and all(isinstance(part, Leaf) for part in loop.body.parts):
+def _taken_apart(draft: Draft, only_innermost: bool) -> Draft:
+    """Loops that run several parts become one loop a part where that is legal, from the innermost out."""
+    for loop in reversed(tuple(loops(draft.tree))):
+        current = find_loop(draft.tree, loop.name)
+        if current is None or not isinstance(current.body, Sequence):
+            continue
+        if not only_innermost or all(isinstance(part, Leaf) for part in current.body.parts):
             draft = draft.then(Distribute(loop.name)) or draft
     return draft
 
 
 def _ordered(draft: Draft) -> Draft:
     """In each chain that ends in statements, the loop of the lowest price per iteration moves innermost."""
-    for chain in tuple(chains(draft.tree)):
-        names = [loop.name for loop in chain]
-        if len(names) < 2 or any(isinstance(node, Loop) for node in _body_parts(chain[-1])):
+    for nested in tuple(chains(draft.tree)):
+        names = [loop.name for loop in nested]
+        if len(names) < 2 or any(isinstance(node, Loop) for node in _body_parts(nested[-1])):
             continue
-        inside = tuple(leaves(chain[-1]))
+        inside = tuple(leaves(nested[-1]))
 
         def price(name: str, inside: tuple[Leaf, ...] = inside, draft: Draft = draft) -> float:
             return sum(iteration_price(draft.model, leaf, name, draft.is_parallel(name)) for leaf in inside)
@@ -133,8 +163,8 @@ def _body_parts(loop: Loop) -> tuple[Node, ...]:
 
 def _tiled(draft: Draft, sizes: tuple[int, ...]) -> Draft:
     """Every chain of two loops or more is tiled, from its outermost loop that allows it."""
-    for chain in tuple(chains(draft.tree)):
-        names = [loop.name for loop in chain]
+    for nested in tuple(chains(draft.tree)):
+        names = [loop.name for loop in nested]
         for first in range(len(names) - 1):
             tiles = tuple(zip(names[first:], sizes, strict=False))
             tiled = draft.then(Tile(tiles))
@@ -166,8 +196,8 @@ def _with_threads(draft: Draft, name: str) -> Draft | None:
     """The loop parallel; or another of its chain moved out; or a wavefront of tiles; or the loops inside it."""
     if draft.is_parallel(name):
         return draft.with_threads_on(name)
-    chain = next(chain for chain in chains(draft.tree) if name in (loop.name for loop in chain))
-    names = [loop.name for loop in chain]
+    nested = next(nested for nested in chains(draft.tree) if name in (loop.name for loop in nested))
+    names = [loop.name for loop in nested]
     for other in names[1:]:
         if draft.is_parallel(other):
             moved = draft.then(Reorder((other, *(n for n in names if n != other))))

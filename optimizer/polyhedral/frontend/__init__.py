@@ -7,7 +7,7 @@ walks the statements, with `ranges`, `expressions` (`affine`, `functions`, `loca
 subscripts stay inside their arrays; `build` calls them all.
 """
 
-from optimizer.polyhedral.frontend.bounds import check_bounds, safe_sizes
+from optimizer.polyhedral.frontend.bounds import check_bounds
 from optimizer.polyhedral.frontend.finding import nest_of_file, nest_of_function, nest_of_source
 
-__all__ = ["check_bounds", "nest_of_file", "nest_of_function", "nest_of_source", "safe_sizes"]
+__all__ = ["check_bounds", "nest_of_file", "nest_of_function", "nest_of_source"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -85,26 +85,30 @@ def find_violation(nest: Nest, sizes: Mapping[str, int] | None = None) -> Violat
     return None
 
 
-def safe_sizes(nest: Nest) -> str:
-    """isl parameter set of the admissible sizes at which every subscript stays inside its array."""
+def within_bounds(nest: Nest) -> Nest:
+    """The nest for the sizes at which every subscript stays inside its array, and no others."""
+    hazards = _hazards_of(nest)
+    if not hazards:
+        return nest
     with limited(nest.file, _TASK):
         safe = isl.Set(nest.context)
-        for hazard in _hazards_of(nest):
+        for hazard in hazards:
             safe = safe.subtract(hazard.outside.params())
-        return str(safe.coalesce())
+        return replace(nest, context=str(safe.coalesce()))
 
 
 def _hazards_of(nest: Nest) -> tuple[_Hazard, ...]:
-    return _hazards(nest.context, nest.parameters, nest.arrays, nest.statements)
+    return _hazards(nest.parameters, nest.arrays, nest.statements)
 
 
 @lru_cache(maxsize=16)
 def _hazards(
-    context: str, parameters: tuple[str, ...], arrays: tuple[Array, ...], statements: tuple[Statement, ...]
+    parameters: tuple[str, ...], arrays: tuple[Array, ...], statements: tuple[Statement, ...]
 ) -> tuple[_Hazard, ...]:
-    """Every access that is not proved to stay inside for all sizes."""
+    """Every access that is not proved to stay inside for all sizes at which the arrays exist."""
     shapes = {array.name: array.shape for array in arrays if array.role is not Role.SCALAR}
-    admissible = isl.Set(context)
+    extents = " and ".join(f"{extent} >= 0" for shape in shapes.values() for extent in shape)
+    admissible = isl.Set(f"[{', '.join(parameters)}] -> {{ : {extents} }}")
     found: list[_Hazard] = []
     for statement in statements:
         domain = isl.Set(statement.domain).intersect_params(admissible)

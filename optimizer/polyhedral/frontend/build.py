@@ -8,7 +8,7 @@ from typing import Any
 
 from optimizer.polyhedral.frontend.affine import Condition
 from optimizer.polyhedral.frontend.body import Draft, FunctionWalker
-from optimizer.polyhedral.frontend.bounds import Violation, find_violation, subscripted_arrays
+from optimizer.polyhedral.frontend.bounds import Violation, find_violation, subscripted_arrays, within_bounds
 from optimizer.polyhedral.frontend.expressions import ExpressionReader
 from optimizer.polyhedral.frontend.functions import is_transparent
 from optimizer.polyhedral.frontend.names import FunctionNames, LoopNames, is_reserved
@@ -63,7 +63,7 @@ def build_nest(module: Module, function: ast.FunctionDef, examples: Mapping[str,
         draft = walker.drafts[int(violation.statement.name[1:])]
         hint = "make the array larger or the loop shorter"
         raise module.source.error(_place(draft, violation), violation.message, hint)
-    return nest
+    return within_bounds(nest)
 
 
 def _assemble(

@@ -59,7 +59,7 @@ def _tree_from_isl(nest: Nest, fuse: str) -> Node:
                 isl.ScheduleConstraints.on_domain(model.domain)
                 .set_validity(model.conflicts)
                 .set_coincidence(model.conflicts)
-                .set_proximity(model.conflicts)
+                .set_proximity(model.conflicts.intersect(model.writes.apply_range(model.reads.reverse())))
             )
             root = constraints.compute_schedule().get_root()
     except isl.Error as error:
