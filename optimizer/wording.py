@@ -21,9 +21,11 @@ def speedup_text(speedup: float, interval: Sequence[float]) -> str:
 
 
 def score_text(measurement: Measurement | None) -> str:
-    """`2.31x`, `5 tests`, or a dash without a measurement."""
+    """`2.31x`, `5 of 6 tests`, `3 points`, or a dash without a measurement."""
     if measurement is None:
         return "-"
     if measurement.unit == "x":
         return f"{measurement.score:.2f}x"
+    if measurement.unit == "tests":
+        return f"{measurement.details['passed']} of {measurement.details['total']} tests"
     return f"{measurement.score:.6g} {measurement.unit}".rstrip()

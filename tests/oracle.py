@@ -12,10 +12,10 @@ from typing import Any
 
 import islpy as isl
 
-from optimizer.polyhedral.legality import Witness
 from optimizer.polyhedral.nest import Nest
 from optimizer.polyhedral.order import TimedLeaf, timed_leaves
 from optimizer.polyhedral.tree import Node, loops
+from optimizer.polyhedral.witness import Witness
 
 Iteration = tuple[str, tuple[int, ...]]
 """A statement's name and the values of its iterators."""

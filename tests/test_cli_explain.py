@@ -11,7 +11,7 @@ from kernels import catalog
 from optimizer.cli import main
 from optimizer.cli.explain import MOST_DEPENDENCES, dependence_table
 from optimizer.polyhedral.explain import Dependence
-from optimizer.polyhedral.legality import Kind
+from optimizer.polyhedral.witness import Kind
 
 OWN = """
 import numpy as np

@@ -167,7 +167,9 @@ def test_candidates_are_not_read_as_markup() -> None:
 
 def test_texts_of_scores_and_budgets() -> None:
     assert score_text(None) == "-"
-    assert score_text(measured(5, "tests")) == "5 tests"
+    assert score_text(measured(5, "points")) == "5 points"
+    suite = Measurement(5 / 6, (5 / 6, 5 / 6), 1, "tests", {"passed": 5, "total": 6})
+    assert score_text(suite) == "5 of 6 tests"
     assert score_text(measured(0.5, "")) == "0.5"
     assert budget_text(BudgetView(Amounts(seconds=4.0))) == "4 s used"
 
@@ -218,13 +220,13 @@ def test_json_of_a_run_has_what_the_design_names() -> None:
 
 
 def test_summary_of_a_text() -> None:
-    before, best = accepted(0, 2.0, "old", unit="tests"), accepted(4, 6.0, "new", unit="tests")
+    before, best = accepted(0, 2.0, "old", unit="points"), accepted(4, 6.0, "new", unit="points")
     outcome = result([before, best], best)
     assert summary_text(FakeText(), outcome, Path("r"), None).startswith(
-        "start.txt: 6 tests, the original had 2 tests\n"
+        "start.txt: 6 points, the original had 2 points\n"
     )
     data = run_json(FakeText(), outcome, Path("r"), None)
-    assert (data["baseline_score"], data["score"], data["unit"], data["candidate"]) == (2.0, 6.0, "tests", "new")
+    assert (data["baseline_score"], data["score"], data["unit"], data["candidate"]) == (2.0, 6.0, "points", "new")
 
 
 @pytest.mark.parametrize("reason", [StopReason.INTERRUPTED, StopReason.INFRASTRUCTURE_ERRORS])

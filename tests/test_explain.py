@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from optimizer.polyhedral.explain import Dependence, dependences, explain, permutable_bands, scalars
-from optimizer.polyhedral.legality import Kind
 from optimizer.polyhedral.model import Model
 from optimizer.polyhedral.nest import Nest, SourceLoop, Statement
 from optimizer.polyhedral.tree import Leaf, Loop, Sequence
+from optimizer.polyhedral.witness import Kind
 from tests.hand_nests import array, gemm, lu, parameter, read, row_sum, write
 
 

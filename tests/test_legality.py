@@ -7,11 +7,12 @@ import pytest
 
 from kernels import catalog
 from optimizer.polyhedral.frontend import nest_of_file, nest_of_source
-from optimizer.polyhedral.legality import Kind, Legal, judge, parallel_loops
+from optimizer.polyhedral.legality import Legal, judge, parallel_loops
 from optimizer.polyhedral.model import Model
 from optimizer.polyhedral.repair import repair
 from optimizer.polyhedral.schedule import parse_schedule
 from optimizer.polyhedral.tree import Sequence, map_leaves
+from optimizer.polyhedral.witness import Kind
 from tests.oracle import is_violated
 
 SHIFTED = """

@@ -12,11 +12,12 @@ from typing import Any
 
 import islpy as isl
 
-from optimizer.polyhedral.legality import Kind, parallel_loops
+from optimizer.polyhedral.legality import parallel_loops
 from optimizer.polyhedral.model import Model, operation_limit
 from optimizer.polyhedral.nest import Nest, Role
 from optimizer.polyhedral.order import TimedLeaf, relation_text, timed_leaves
 from optimizer.polyhedral.tree import Loop, Node, loops
+from optimizer.polyhedral.witness import Kind
 
 
 @dataclass(frozen=True, slots=True)

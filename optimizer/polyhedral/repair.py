@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from optimizer.errors import StepError
-from optimizer.polyhedral.legality import Judgement, Legal, Witness, judge, parallel_loops
+from optimizer.polyhedral.legality import Judgement, Legal, judge, parallel_loops
 from optimizer.polyhedral.model import Model
 from optimizer.polyhedral.schedule import Schedule
 from optimizer.polyhedral.steps import Step
@@ -17,6 +17,7 @@ from optimizer.polyhedral.steps.skew import Skew
 from optimizer.polyhedral.steps.structure import around
 from optimizer.polyhedral.steps.wavefront import Wavefront
 from optimizer.polyhedral.tree import Loop, Node, find_loop, leaves, loops, path_to, replace_loop
+from optimizer.polyhedral.witness import Witness
 
 MOST_TRIES = 80
 """How many edited schedules are judged at most; each costs a few milliseconds."""
