@@ -37,7 +37,9 @@ from optimizer.sizes import parse_sizes
 COPIES = 6
 """How many copies of the arguments the measuring process may hold at once: inputs, results, guarded copies."""
 MOST_CHECK_ITERATIONS = 400_000
-"""Of one check at a small size."""
+"""Of one check at a small size, ..."""
+MOST_CHECK_BYTES = 2**26
+"""... and what its arrays may take."""
 PRIMES = (13, 11, 7, 5, 3, 2)
 NARROW = 5
 """What the other sizes are where all of them at a tile's size would be too much."""
@@ -61,6 +63,7 @@ class KernelProblem:
     arguments_file: str | None = None
     """`.npz` file with example arguments, instead of generated ones."""
     backend: Backend = field(default_factory=NumbaBackend)
+    _candidates: dict[str, Candidate] = field(default_factory=dict[str, Candidate], repr=False, compare=False)
     _judgements: dict[str, Judgement] = field(default_factory=dict[str, Judgement], repr=False, compare=False)
 
     @classmethod
@@ -125,8 +128,11 @@ class KernelProblem:
 
     def parse(self, text: str) -> Candidate:
         """The canonical candidate; two schedules that come to the same tree are one candidate."""
-        schedule = parse_schedule(text)
-        return Candidate(str(schedule), digest_of(_meaning(self.nest, schedule.apply(self.nest))))
+        if text not in self._candidates:
+            schedule = parse_schedule(text)
+            tree = schedule.apply(self.nest)
+            self._candidates[text] = Candidate(str(schedule), digest_of(_meaning(self.nest, tree)))
+        return self._candidates[text]
 
     def schedule(self, candidate: Candidate) -> Schedule:
         return parse_schedule(candidate.text)
@@ -208,7 +214,7 @@ class KernelProblem:
         return [sizes for sizes in distinct if self._is_checkable(sizes)]
 
     def _is_checkable(self, sizes: Mapping[str, int]) -> bool:
-        if not self.model.admits(sizes):
+        if not self.model.admits(sizes) or array_bytes(self.nest, sizes) > MOST_CHECK_BYTES:
             return False
         count = iterations(self.nest, sizes)
         return count is not None and count <= MOST_CHECK_ITERATIONS

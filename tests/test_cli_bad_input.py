@@ -202,7 +202,7 @@ def test_a_damaged_specification(tmp_path: Path) -> None:
         (["run", "matmul", "--size", "mini", "--policy", "random", "--option", "max_lenght=3"], "max_length"),
         (
             ["run", "matmul", "--size", "mini", "--policy", "random", "--option", "max_length=many"],
-            "policy random do not fit",
+            "option max_length of policy random cannot be 'many'",
         ),
         (["run", "matmul", "--size", "mini", "--option", "share"], "name=value"),
         (["run", "matmul", "--deadline", "3"], "--deadline means nothing for a kernel"),

@@ -72,7 +72,7 @@ class Witness:
 
 
 def witness_of(model: Model, timed: tuple[TimedLeaf, ...], violated: isl.UnionMap, race: str | None) -> Witness:
-    """One of the violated pairs, of which there must be one; `race`: the parallel loop that splits them, if one does."""
+    """One of the violated pairs, of which there must be one; `race`: the parallel loop that splits them, if any."""
     pair = _smallest_pair(model, violated)
     sizes = {name: _parameter_value(pair, position) for position, name in enumerate(_parameter_names(pair))}
     source_point, sink_point = pair.domain(), pair.range()
