@@ -19,7 +19,7 @@ from optimizer.errors import CandidateError
 from optimizer.measure.loading import plain_function
 from optimizer.polyhedral.frontend import nest_of_file
 from optimizer.polyhedral.legality import Legal, judge
-from optimizer.polyhedral.model import Model, operation_limit
+from optimizer.polyhedral.model import Model
 from optimizer.polyhedral.nest import Argument, ArgumentKind, Array, Nest, Role, SourceLoop, Statement
 from optimizer.polyhedral.schedule import parse_schedule
 from optimizer.polyhedral.steps.sampling import random_schedule
@@ -327,7 +327,7 @@ def test_compiled_threads_agree() -> None:
 
 
 def test_code_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schedule_tree, "operation_limit", lambda: operation_limit(200))
+    monkeypatch.setattr(schedule_tree, "MOST_OPERATIONS", 200)
     with pytest.raises(CandidateError, match="code generation gave up"):
         scheduled(gemm(), "tile(i=4)")
     monkeypatch.undo()

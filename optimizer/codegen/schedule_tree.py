@@ -20,6 +20,8 @@ from optimizer.polyhedral.nest import Nest
 from optimizer.polyhedral.order import instance_tuple
 from optimizer.polyhedral.tree import Leaf, Loop, Node, Sequence, leaves, loops
 
+MOST_OPERATIONS = 2_000_000
+"""Of isl for one candidate: some ten seconds; the largest time-tiled stencils need two thirds of it."""
 SEPARATED_NODES = 400
 """The largest loop AST for which innermost loops are separated so that no guards stay inside."""
 
@@ -100,7 +102,7 @@ def generate_loops(nest: Nest, tree: Node) -> LoopNode:
     Raises CandidateError when isl needs more operations than it may take.
     """
     try:
-        with operation_limit():
+        with operation_limit(MOST_OPERATIONS):
             separated = _build(nest, tree, separates=True)
             is_small = sum(1 for _ in walk(separated)) <= SEPARATED_NODES
             return separated if is_small else _build(nest, tree, separates=False)

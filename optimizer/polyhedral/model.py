@@ -11,8 +11,9 @@ import islpy as isl
 from optimizer.polyhedral.nest import Access, Nest, Statement
 from optimizer.polyhedral.order import order_map
 
-OPERATION_LIMIT = 20_000_000
-"""isl operations one query may take: deterministic, unlike a time limit. About two seconds."""
+OPERATION_LIMIT = 2_000_000
+"""isl operations one query may take: deterministic, unlike a time limit. Usual queries take milliseconds, the limit ten
+seconds and more."""
 
 
 @contextmanager
