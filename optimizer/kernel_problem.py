@@ -62,6 +62,8 @@ class KernelProblem:
     threads: int = 1
     arguments_file: str | None = None
     """`.npz` file with example arguments, instead of generated ones."""
+    jobs: int = 1
+    """Processes for work that is not timed, such as finding templates."""
     backend: Backend = field(default_factory=NumbaBackend)
     _candidates: dict[str, Candidate] = field(default_factory=dict[str, Candidate], repr=False, compare=False)
     _judgements: dict[str, Judgement] = field(default_factory=dict[str, Judgement], repr=False, compare=False)
@@ -73,11 +75,12 @@ class KernelProblem:
         size: str | Mapping[str, int] | None = None,
         fp: str = "contract",
         threads: int | None = None,
+        jobs: int = 1,
     ) -> KernelProblem:
         """The problem for a bundled kernel's name or a `file.py:function`; raises `UserError` if unusable."""
         nest, named = _find(kernel)
         size_name, sizes = parse_sizes(size, _size_names(kernel, nest), named)
-        return cls.of_nest(kernel, nest, sizes, size_name, fp, threads)
+        return replace(cls.of_nest(kernel, nest, sizes, size_name, fp, threads), jobs=jobs)
 
     @classmethod
     def of_nest(
@@ -104,7 +107,11 @@ class KernelProblem:
     def from_specification(cls, specification: Mapping[str, Any]) -> KernelProblem:
         """The problem that wrote it; raises `UserError` when the kernel's source is another one by now."""
         problem = cls.load(
-            specification["kernel"], specification["sizes"], specification["fp"], specification["threads"]
+            specification["kernel"],
+            specification["sizes"],
+            specification["fp"],
+            specification["threads"],
+            specification["jobs"],
         )
         if problem.nest.digest != specification["digest"]:
             raise UserError(f"{problem.kernel} was changed since this run: start a new one")
@@ -121,6 +128,7 @@ class KernelProblem:
             "fp": self.fp.value,
             "threads": self.threads,
             "arguments_file": self.arguments_file,
+            "jobs": self.jobs,
             "digest": self.nest.digest,
         }
 
@@ -157,7 +165,7 @@ class KernelProblem:
 
     @cached_property
     def _templates(self) -> tuple[Schedule, ...]:
-        return templates(self.model, self.sizes, self.threads)
+        return templates(self.model, self.sizes, self.threads, self.jobs)
 
     def is_admissible(self, candidate: Candidate) -> bool:
         return self.judge(candidate).legal is Legal.YES

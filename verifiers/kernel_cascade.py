@@ -19,7 +19,7 @@ def kernel_verifiers(
     directory: Path,
     waiting: Callable[[str], None] = lambda _: None,
     seed: int = 0,
-    with_repair: bool = False,
+    with_repair: bool = True,
     with_timing: bool = True,
 ) -> Sequence[Verifier]:
     """All of the cascade on one bench; `directory` takes the candidates' modules.

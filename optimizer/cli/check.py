@@ -67,7 +67,7 @@ def _verdicts(problem: KernelProblem, candidate: Candidate, seed: int, timing: b
     from optimizer.registry import make_verifiers
     from optimizer.run import Closable
 
-    chosen = {"seed": seed, "with_repair": True, "with_timing": timing}
+    chosen = {"seed": seed, "with_timing": timing}
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="loopwright-check-")))
         verifiers = make_verifiers(problem, directory, chosen, lambda reason: say(f"waiting: {reason}"))

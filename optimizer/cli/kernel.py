@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from optimizer.polyhedral.nest import Nest
 
 
-def load_problem(kernel: str, size: str | None, fp: str, threads: int | None) -> KernelProblem:
+def load_problem(kernel: str, size: str | None, fp: str, threads: int | None, jobs: int = 1) -> KernelProblem:
     """The problem for a bundled kernel's name or `file.py:function`. Raises `UserError`."""
     from optimizer.kernel_problem import KernelProblem
 
-    return KernelProblem.load(kernel, size_for(kernel, size), fp, threads)
+    return KernelProblem.load(kernel, size_for(kernel, size), fp, threads, jobs)
 
 
 def load_nest(kernel: str, size: str | None, fp: str, threads: int | None) -> tuple[Nest, KernelProblem | None]:

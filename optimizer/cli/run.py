@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 @options.seed
 @options.threads
 @options.floating_point
+@options.jobs
 @click.option("--verifier", metavar="FILE.py:FUNCTION", help="Optimize --seed-text under your own check of a text.")
 @click.option("--tests", metavar="FOLDER", help="Optimize --seed-text, a Python module, under the pytest tests there.")
 @click.option("--seed-text", metavar="FILE", help="The text to start from.")
@@ -53,6 +54,7 @@ def run(
     seed: int,
     threads: int | None,
     fp: str,
+    jobs: int | None,
     verifier: str | None,
     tests: str | None,
     seed_text: str | None,
@@ -72,7 +74,7 @@ def run(
 
     check_subject(kernel, verifier, tests, seed_text)
     check_unused("a kernel", {"--deadline": deadline} if kernel else {})
-    check_unused("a text", {} if kernel else {"--size": size, "--threads": threads})
+    check_unused("a text", {} if kernel else {"--size": size, "--threads": threads, "--jobs": jobs})
     destination = Path(out) if out else None
     if destination:
         check_writable(destination)
@@ -81,7 +83,7 @@ def run(
     if kernel:
         from optimizer.kernel_run import kernel_specification
 
-        problem = load_problem(kernel, size, fp, threads)
+        problem = load_problem(kernel, size, fp, threads, jobs or 1)
         if destination and destination.resolve() == Path(problem.nest.file).resolve():
             raise UserError(f"--out {destination} is the kernel's own file: write the result somewhere else")
         specification = kernel_specification(problem, policy or "polyhedral", plan, limits)

@@ -10,11 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain, zip_longest
+from typing import cast
+
+import joblib
 
 from optimizer.errors import StepError
 from optimizer.polyhedral.legality import Legal, can_be_parallel, judge
 from optimizer.polyhedral.locality import iteration_price, tree_price
-from optimizer.polyhedral.model import Model
+from optimizer.polyhedral.model import Model, model_of
+from optimizer.polyhedral.nest import Nest
 from optimizer.polyhedral.schedule import Schedule
 from optimizer.polyhedral.steps import Step
 from optimizer.polyhedral.steps.autoschedule import FUSIONS, Autoschedule
@@ -67,19 +71,39 @@ class Draft:
         return Draft(self.model, (*self.steps, *steps), tree)
 
 
-def templates(model: Model, sizes: Mapping[str, int], threads: int) -> tuple[Schedule, ...]:
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One order of the loops, untiled and with several tile sizes."""
+
+    price: float
+    members: tuple[tuple[Schedule, str], ...]
+    """Each with the text of the tree that it comes to."""
+
+
+def templates(model: Model, sizes: Mapping[str, int], threads: int, jobs: int = 1) -> tuple[Schedule, ...]:
     """All templates of a nest without repeats: one of each family in turn, the most promising first.
 
-    A family is one order of the loops, untiled and with several tile sizes.
+    `jobs` processes find the members of the families; how many they are changes nothing in the answer.
     """
-    families: list[tuple[float, list[Draft]]] = []
-    for order in _orders(model):
-        family = [_threaded(tiled) if threads > 1 else tiled for tiled in _tilings(order)]
-        price = min(tree_price(model, draft.tree, sizes, draft.is_parallel, threads) for draft in family)
-        families.append((price, family))
-    families.sort(key=lambda priced: priced[0])
-    in_turn = chain.from_iterable(zip_longest(*(family for _, family in families)))
-    return tuple(Schedule(draft.steps) for draft in _distinct(filter(None, in_turn)) if draft.steps)
+    orders = [Schedule(order.steps) for order in _orders(model)]
+    found = joblib.Parallel(n_jobs=min(jobs, len(orders)))(
+        joblib.delayed(family_of)(model.nest, order, sizes, threads) for order in orders
+    )
+    families = sorted(cast("list[Family]", found), key=lambda family: family.price)
+    in_turn = chain.from_iterable(zip_longest(*(family.members for family in families)))
+    distinct: dict[str, Schedule] = {}
+    for schedule, meaning in filter(None, in_turn):
+        distinct.setdefault(meaning, schedule)
+    return tuple(schedule for schedule in distinct.values() if schedule.steps)
+
+
+def family_of(nest: Nest, order: Schedule, sizes: Mapping[str, int], threads: int) -> Family:
+    """The family of one legal order of the loops, with the lowest price among its members."""
+    model = model_of(nest)
+    start = Draft(model, order.steps, order.apply(nest))
+    drafts = [_threaded(tiled) if threads > 1 else tiled for tiled in _tilings(start)]
+    price = min(tree_price(model, draft.tree, sizes, draft.is_parallel, threads) for draft in drafts)
+    return Family(price, tuple((Schedule(draft.steps), show(draft.tree)) for draft in drafts))
 
 
 def _orders(model: Model) -> Iterator[Draft]:

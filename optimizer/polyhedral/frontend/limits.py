@@ -11,7 +11,7 @@ from optimizer.errors import UserError
 from optimizer.polyhedral.model import operation_limit
 
 MOST_OPERATIONS = 20_000_000
-"""isl operations for one question about the user's own function: ten times what a candidate gets, as it is asked once."""
+"""isl operations for one question about the user's own function: ten times a candidate's, as it is asked once."""
 
 
 @contextmanager

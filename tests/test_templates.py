@@ -1,0 +1,30 @@
+"""Templates: legal, distinct, and the same however many processes look for them."""
+
+from __future__ import annotations
+
+import pytest
+
+from optimizer.kernel_problem import KernelProblem
+
+KERNELS = ("gemm", "lu", "jacobi-2d", "floyd-warshall")
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_templates_are_legal_distinct_and_not_the_original(kernel: str) -> None:
+    problem = KernelProblem.load(kernel, "small", threads=2)
+    candidates = [problem.parse(str(schedule)) for schedule in problem.templates()]
+    assert candidates
+    assert all(problem.is_admissible(candidate) for candidate in candidates)
+    assert len({candidate.text for candidate in candidates}) == len(candidates)
+    assert problem.baseline.digest not in {candidate.digest for candidate in candidates}
+
+
+def test_the_number_of_processes_changes_nothing() -> None:
+    alone = KernelProblem.load("lu", "small", threads=2)
+    together = KernelProblem.load("lu", "small", threads=2, jobs=2)
+    assert together.templates() == alone.templates()
+
+
+def test_a_run_that_is_resumed_keeps_its_jobs() -> None:
+    problem = KernelProblem.load("gemm", "mini", jobs=3)
+    assert KernelProblem.from_specification(problem.specification()).jobs == 3
