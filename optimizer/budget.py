@@ -12,6 +12,8 @@ from enum import StrEnum
 from optimizer.errors import UserError
 
 FEWEST_USEFUL_PROPOSALS = 3
+WARNING_SHARE = 0.75
+"""A line of which more than this is used is warned of, once."""
 
 
 class Line(StrEnum):
@@ -110,7 +112,8 @@ class Ledger:
         self._started = clock()
         self._in_flight: dict[int, Amounts] = {}
         self._next_number = 0
-        self._lock = threading.Lock()
+        self._warned: set[Line] = set()
+        self._lock = threading.Condition()
 
     def reserve(self, amount: Amounts) -> Reservation | None:
         """Set an amount aside; None when it does not fit in what is left."""
@@ -133,10 +136,26 @@ class Ledger:
         with self._lock:
             self._close(reservation)
 
-    def charge(self, actual: Amounts) -> None:
-        """Count what was used without a reservation."""
+    def refusing(self, amount: Amounts) -> tuple[Line | None, bool]:
+        """The line that keeps an amount from being reserved, and whether work in flight might still give some back."""
         with self._lock:
-            self._spent = self._spent.plus(actual)
+            line = _first_line_over(self.limits, self._with_flight().plus(amount))
+            may_change = line is not None and any(getattr(reserved, line) for reserved in self._in_flight.values())
+            return line, may_change
+
+    def wait_for_change(self, seconds: float) -> None:
+        """Return once a reservation was settled or refunded, or after so much time."""
+        with self._lock:
+            self._lock.wait(seconds)
+
+    def newly_short(self) -> tuple[Line, ...]:
+        """The lines that are used up to three quarters and were not named here before."""
+        with self._lock:
+            used = self._now()
+            short = [line for line in Line if _share(self.limits, used, line) >= WARNING_SHARE]
+            new = tuple(line for line in short if line not in self._warned)
+            self._warned.update(new)
+            return new
 
     def used(self) -> Amounts:
         """What was used so far, without the work in flight."""
@@ -144,10 +163,13 @@ class Ledger:
             return self._now()
 
     def exhausted(self) -> Line | None:
-        """The first line of which nothing is left, counting work in flight."""
+        """The line of evaluations or seconds, if nothing is left of it, counting work in flight.
+
+        The others are spent call by call: there `reserve` tells whether one more is possible.
+        """
         with self._lock:
             used = self._with_flight()
-        for line in Line:
+        for line in (Line.EVALUATIONS, Line.SECONDS):
             limit = getattr(self.limits, line)
             if limit is not None and getattr(used, line) >= limit:
                 return line
@@ -170,6 +192,13 @@ class Ledger:
     def _close(self, reservation: Reservation) -> None:
         if self._in_flight.pop(reservation.number, None) is None:
             raise ValueError(f"reservation {reservation.number} was already settled or refunded")
+        self._lock.notify_all()
+
+
+def _share(limits: Limits, used: Amounts, line: Line) -> float:
+    """The part of a line that is used; 0 where it has no limit."""
+    limit = getattr(limits, line)
+    return 0.0 if limit is None else getattr(used, line) / limit
 
 
 def _first_line_over(limits: Limits, used: Amounts) -> Line | None:

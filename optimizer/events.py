@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Protocol
 
-from optimizer.budget import Amounts, BudgetView, Limits
+from optimizer.budget import Amounts, BudgetView, Limits, Line
 from optimizer.candidate import Candidate
 from optimizer.plan import Plan, StopReason
 from optimizer.selection import Finalist, Selection
@@ -74,6 +74,23 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
+class Asking:
+    """A chain's policy asks somebody outside for the proposal of this step."""
+
+    chain: int
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetShort:
+    """Three quarters of a line of the budget are used up."""
+
+    line: Line
+    used: float
+    limit: float
+
+
+@dataclass(frozen=True, slots=True)
 class ComparisonStarted:
     trials: tuple[int, ...]
 
@@ -94,6 +111,8 @@ Event = (
     | TrialFinished
     | ChainStopped
     | Waiting
+    | Asking
+    | BudgetShort
     | ComparisonStarted
     | FinalistsMeasured
     | RunFinished

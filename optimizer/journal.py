@@ -3,9 +3,14 @@
 Every line is an object with `v` (the format's major version), `event` and `t` (seconds since the epoch). The events:
 
     proposal   chain, step, text (null: the policy gave up), rationale, cost   written before anything is judged
+    reserved   number, chain, amount                                           set aside for a call that begins
+    settled    number, chain, amount, why                                      `lost`: the process died during the call
     trial      trial, spent                                                    one judged candidate
     finalists  finalists                                                       the measurements that chose the winner
     finished   stop_reason, chain_stops, spent                                 the end of a run or of a sitting of it
+
+What a policy records about its own work has a name of the policy's choice (`call`, `prefix`, `fallback`), its `chain`,
+and, where it ends a reservation, `reservation` (its number) and `amount`.
 """
 
 from __future__ import annotations
@@ -31,6 +36,7 @@ from optimizer.trial import Cost, Trial
 from optimizer.verdict import Measurement, Reason, Status, Verdict
 
 VERSION = 1
+OWN_EVENTS = ("proposal", "reserved", "settled", "trial", "finalists", "finished")
 FILE_NAME = "journal.jsonl"
 LOCK_NAME = "lock"
 
@@ -43,6 +49,11 @@ class Record:
     pending: Mapping[tuple[int, int], Proposal] = field(default_factory=dict[tuple[int, int], Proposal])
     """Proposals by (chain, step) that were paid for and not yet judged."""
     spent: Amounts = Amounts()
+    """Reservations that no event ended count in full: the process died while they were in flight."""
+    unsettled: Mapping[int, tuple[int, Amounts]] = field(default_factory=dict[int, tuple[int, Amounts]])
+    """Those reservations: number -> chain, amount."""
+    notes: tuple[Mapping[str, Any], ...] = ()
+    """What policies recorded about their own work."""
     finalists: tuple[Finalist, ...] | None = None
     """None as long as the finalists were not measured again."""
     stop_reason: StopReason | None = None
@@ -83,6 +94,19 @@ class Journal:
         """Only one that was paid for is forced to the disk: any other is made again at no cost."""
         self._append("proposal", proposal.cost != Cost(), chain=chain, step=step, **asdict(proposal))
 
+    def reserved(self, chain: int, number: int, amount: Amounts) -> None:
+        self._append("reserved", True, chain=chain, number=number, amount=asdict(amount))
+
+    def settled(self, chain: int, number: int, amount: Amounts, why: str) -> None:
+        self._append("settled", True, chain=chain, number=number, amount=asdict(amount), why=why)
+
+    def note(self, event: str, chain: int, fields: Mapping[str, Any], paid: tuple[int, Amounts] | None = None) -> None:
+        """Something that a policy has to remember; `paid` ends a reservation with what was really used."""
+        if event in OWN_EVENTS:
+            raise ValueError(f"{event} is an event of the journal's own")
+        bill = {} if paid is None else {"reservation": paid[0], "amount": asdict(paid[1])}
+        self._append(event, True, chain=chain, **bill, **fields)
+
     def trial(self, trial: Trial, spent: Amounts) -> None:
         self._append("trial", True, trial=trial_to_json(trial), spent=asdict(spent))
 
@@ -100,16 +124,24 @@ class Journal:
             os.fsync(self._file.fileno())
 
 
-def read_record(directory: Path) -> Record:
-    """What the journal in a run's folder says, also while another process writes it. Raises `UserError`."""
+def read_events(directory: Path) -> list[dict[str, Any]]:
+    """The events in a run's folder, also while another process writes them; a torn last line is left out.
+
+    Raises `UserError`.
+    """
     path = directory / FILE_NAME
     try:
         content = path.read_bytes()
     except FileNotFoundError:
-        return Record()
+        return []
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from error
-    return record_of(_parse(content, path)[0])
+    return _parse(content, path)[0]
+
+
+def read_record(directory: Path) -> Record:
+    """What the journal in a run's folder says, also while another process writes it. Raises `UserError`."""
+    return record_of(read_events(directory))
 
 
 def record_of(events: Sequence[Mapping[str, Any]]) -> Record:
@@ -117,6 +149,8 @@ def record_of(events: Sequence[Mapping[str, Any]]) -> Record:
     trials: list[Trial] = []
     pending: dict[tuple[int, int], Proposal] = {}
     spent = Amounts()
+    unsettled: dict[int, tuple[int, Amounts]] = {}
+    notes: list[Mapping[str, Any]] = []
     finalists: tuple[Finalist, ...] | None = None
     stop_reason: StopReason | None = None
     chain_stops: tuple[StopReason, ...] = ()
@@ -125,9 +159,13 @@ def record_of(events: Sequence[Mapping[str, Any]]) -> Record:
             match event["event"]:
                 case "proposal":
                     stop_reason = None
-                    proposal = Proposal(event["text"], event["rationale"], Cost(**event["cost"]))
-                    pending[event["chain"], event["step"]] = proposal
-                    spent = spent.plus(_amounts_of(proposal.cost))
+                    pending[event["chain"], event["step"]] = proposal_from_json(event)
+                case "reserved":
+                    stop_reason = None
+                    unsettled[event["number"]] = event["chain"], Amounts(**event["amount"])
+                case "settled":
+                    unsettled.pop(event["number"])
+                    spent = spent.plus(Amounts(**event["amount"]))
                 case "trial":
                     trial = trial_from_json(event["trial"])
                     trials.append(trial)
@@ -140,10 +178,16 @@ def record_of(events: Sequence[Mapping[str, Any]]) -> Record:
                     chain_stops = tuple(StopReason(stop) for stop in event["chain_stops"])
                     spent = Amounts(**event["spent"])
                 case _:
-                    pass  # an event that a later version of the same format adds
+                    if "reservation" in event:
+                        unsettled.pop(event["reservation"])
+                        spent = spent.plus(Amounts(**event["amount"]))
+                    if "chain" in event:
+                        notes.append(event)
         except (KeyError, TypeError, ValueError) as error:
             raise UserError(f"event {number} of the journal ({event.get('event')}) is damaged: {error!r}") from error
-    return Record(tuple(trials), pending, spent, finalists, stop_reason, chain_stops)
+    for _, amount in unsettled.values():
+        spent = spent.plus(amount)
+    return Record(tuple(trials), pending, spent, unsettled, tuple(notes), finalists, stop_reason, chain_stops)
 
 
 def trial_to_json(trial: Trial) -> dict[str, Any]:
@@ -177,6 +221,17 @@ def trial_from_json(data: Mapping[str, Any]) -> Trial:
     )
 
 
+def proposal_from_json(data: Mapping[str, Any]) -> Proposal:
+    """Raises `KeyError`, `TypeError` or `ValueError` for JSON that is no proposal."""
+    return Proposal(
+        data["text"],
+        data["rationale"],
+        Cost(**data["cost"]),
+        data.get("malformed", ""),
+        StopReason(data.get("stop", "given_up")),
+    )
+
+
 def verdict_from_json(data: Mapping[str, Any]) -> Verdict:
     """The inverse of `dataclasses.asdict`. Raises `KeyError`, `TypeError` or `ValueError` for what is no verdict."""
     values = dict(data)
@@ -200,10 +255,6 @@ def _finalist_to_json(finalist: Finalist) -> dict[str, Any]:
 def _finalist_from_json(data: Mapping[str, Any]) -> Finalist:
     answer = data["answer"]
     return Finalist(data["trial"], verdict_from_json(answer) if "status" in answer else _measurement_from_json(answer))
-
-
-def _amounts_of(cost: Cost) -> Amounts:
-    return Amounts(calls=cost.calls, tokens=cost.tokens, usd=cost.usd)
 
 
 def _finite(value: Any) -> Any:

@@ -6,12 +6,13 @@ point goes on as if nothing had happened.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from optimizer.budget import Amounts, Ledger
+from optimizer.budget import Amounts, Ledger, Line, Reservation
 from optimizer.candidate import Candidate
 from optimizer.errors import InfrastructureError
 from optimizer.events import (
@@ -30,9 +31,11 @@ from optimizer.events import (
 from optimizer.journal import Journal
 from optimizer.judging import feedback_of, judge, read_candidate
 from optimizer.plan import Plan, StopReason
-from optimizer.protocols import Comparer, Policy, Problem, Proposal, Verifier
+from optimizer.protocols import Attachable, Comparer, Policy, Problem, Proposal, Verifier
 from optimizer.selection import Finalist, finalists_of, select
+from optimizer.services import BudgetSpent, RunState, Workbench, warn_of_budget
 from optimizer.trial import Trial
+from optimizer.turns import Turn, Turns
 from optimizer.verdict import Measurement, Reason, Status, Verdict
 
 BASELINE = Verdict(Status.OK, "baseline", assurance="the original", measurement=Measurement(1.0, (1.0, 1.0), 0))
@@ -40,7 +43,7 @@ BASELINE = Verdict(Status.OK, "baseline", assurance="the original", measurement=
 
 def run_loop(
     problem: Problem,
-    policies: Sequence[Policy],
+    policies: Sequence[Policy | Attachable],
     verifiers: Sequence[Verifier],
     plan: Plan,
     ledger: Ledger,
@@ -94,7 +97,7 @@ class _Search:
     def __init__(
         self,
         problem: Problem,
-        policies: Sequence[Policy],
+        policies: Sequence[Policy | Attachable],
         verifiers: Sequence[Verifier],
         plan: Plan,
         ledger: Ledger,
@@ -103,7 +106,7 @@ class _Search:
     ) -> None:
         if len(policies) != plan.chains:
             raise ValueError(f"{plan.chains} chains need as many policies, not {len(policies)}")
-        self.problem, self.policies, self.verifiers = problem, policies, verifiers
+        self.problem, self.verifiers = problem, verifiers
         self.plan, self.ledger, self.journal, self.observer = plan, ledger, journal, observer
         self.trials: list[Trial] = []
         self.stops: list[StopReason | None] = [None] * plan.chains
@@ -117,6 +120,10 @@ class _Search:
         for trial in journal.record.trials:
             self._take(trial)
         self._errors_in_a_row = 0
+        for number, (chain, amount) in journal.record.unsettled.items():
+            journal.settled(chain, number, amount, "lost")
+        state = RunState(problem, ledger, journal, observer, Workbench(), threading.Event(), self.trials, {})
+        self._turns = Turns(policies, state)
 
     def ensure_baseline(self) -> None:
         """Trial 0 is the baseline; it costs no evaluation."""
@@ -133,23 +140,34 @@ class _Search:
         self._record(trial)
 
     def run(self) -> StopReason:
-        """Step after step, all chains in turn, until the run or its last chain stops."""
-        while True:
-            if self._target_reached:
-                return StopReason.TARGET_REACHED
-            if self._errors_in_a_row >= self.plan.max_consecutive_errors:
-                return StopReason.INFRASTRUCTURE_ERRORS
-            chain = self._next_chain()
-            if chain is None:
-                return self._last_stop()
-            if line := self.ledger.exhausted():
-                return StopReason(f"budget_{line}")
-            self._step(chain)
+        """Step after step until the run or its last chain stops.
 
-    def _next_chain(self) -> int | None:
-        """The chain that has made the fewest steps, so that all advance evenly also after a resume."""
-        active = [chain for chain, stop in enumerate(self.stops) if stop is None]
-        return min(active, key=self._steps_of) if active else None
+        Chains take turns; where their policies ask somebody outside, all ask at once, and answers are judged one by
+        one as they come.
+        """
+        with self._turns:
+            while True:
+                if self._target_reached:
+                    return StopReason.TARGET_REACHED
+                if self._errors_in_a_row >= self.plan.max_consecutive_errors:
+                    return StopReason.INFRASTRUCTURE_ERRORS
+                line = self._ask()
+                if not self._turns.open:
+                    return StopReason(f"budget_{line}") if line else self._last_stop()
+                self._finish(self._turns.next_answered())
+
+    def _ask(self) -> Line | None:
+        """Ask chains that wait for nothing, those with the fewest steps first; the line of the budget that ends it."""
+        while self._turns.has_room:
+            free = [chain for chain, stop in enumerate(self.stops) if stop is None and chain not in self._turns.chains]
+            if not free:
+                return None
+            if line := self.ledger.exhausted():
+                return line
+            chain = min(free, key=self._steps_of)
+            place = chain, self._steps_of(chain) + 1
+            self._turns.begin(*place, tuple(self._histories[chain]), self._pending.pop(place, None))
+        return None
 
     def _steps_of(self, chain: int) -> int:
         return len(self._histories[chain]) - 1
@@ -158,24 +176,24 @@ class _Search:
         chain = max(range(self.plan.chains), key=lambda chain: (self._steps_of(chain), chain))
         return self.stops[chain] or StopReason.STEPS_DONE
 
-    def _step(self, chain: int) -> None:
-        step = self._steps_of(chain) + 1
-        proposal = self._propose(chain, step)
-        if proposal is None:
-            return
-        if proposal.text is None:
-            self._stop(chain, StopReason.GIVEN_UP)
+    def _finish(self, turn: Turn) -> None:
+        """Record what a chain proposed, judge it and record that."""
+        proposal = self._proposed(turn)
+        if proposal is None or proposal.text is None:
+            self.ledger.refund(turn.reservation)
+            if proposal is not None:
+                self._stop(turn.chain, proposal.stop)
             return
         number = len(self.trials)
-        candidate, rejection = read_candidate(self.problem, proposal.text)
-        self.observer.notify(TrialStarted(number, chain, step, candidate))
+        candidate, rejection = self._read(proposal.text, proposal.malformed)
+        self.observer.notify(TrialStarted(number, turn.chain, turn.step, candidate))
         started = time.perf_counter()
-        verdicts = self._judge(candidate, rejection)
+        verdicts = self._judge(candidate, rejection, turn.reservation)
         seconds = proposal.cost.seconds + time.perf_counter() - started
         trial = Trial(
             number=number,
-            chain=chain,
-            step=step,
+            chain=turn.chain,
+            step=turn.step,
             candidate=candidate,
             verdicts=verdicts,
             feedback=feedback_of(verdicts),
@@ -185,29 +203,32 @@ class _Search:
         )
         self._record(trial)
 
-    def _propose(self, chain: int, step: int) -> Proposal | None:
-        """The chain's next proposal; one that a killed run had paid for is not asked for again."""
-        known = self._pending.pop((chain, step), None)
-        if known:
-            return known
+    def _proposed(self, turn: Turn) -> Proposal | None:
+        """The turn's proposal, recorded; None when its policy could not answer."""
         try:
-            proposal = self.policies[chain].propose(self.problem, tuple(self._histories[chain]), self.ledger.view())
+            proposal = turn.answer.result()
         except InfrastructureError as error:
             self._errors_in_a_row += 1
-            self.observer.notify(Waiting(f"the policy of chain {chain} could not answer: {error}"))
+            self.observer.notify(Waiting(f"the policy of chain {turn.chain} could not answer: {error}"))
             return None
-        self.ledger.charge(Amounts(calls=proposal.cost.calls, tokens=proposal.cost.tokens, usd=proposal.cost.usd))
-        self.journal.proposal(chain, step, proposal)
+        except BudgetSpent as error:
+            self._stop(turn.chain, StopReason(f"budget_{error.line}"))
+            return None
+        if not turn.is_recorded:
+            self.journal.proposal(turn.chain, turn.step, proposal)
         return proposal
 
-    def _judge(self, candidate: Candidate, rejection: Verdict | None) -> tuple[Verdict, ...]:
+    def _read(self, text: str, malformed: str) -> tuple[Candidate, Verdict | None]:
+        if malformed:
+            return Candidate(text), Verdict(Status.REJECTED, "parse", Reason.UNPARSABLE, malformed)
+        return read_candidate(self.problem, text)
+
+    def _judge(self, candidate: Candidate, rejection: Verdict | None, reservation: Reservation) -> tuple[Verdict, ...]:
         """The verdicts. A duplicate costs no evaluation, and neither does one that the harness failed to judge."""
         earlier = self._judged.get(candidate.digest)
         if earlier is not None:
+            self.ledger.refund(reservation)
             return (_duplicate(self.trials[earlier]),)
-        reservation = self.ledger.reserve(Amounts(evaluations=1))
-        if reservation is None:
-            raise ValueError("a step was begun with no evaluation left")
         verdicts: tuple[Verdict, ...] = ()
         try:
             verdicts = (rejection,) if rejection else judge(self.problem, candidate, self.verifiers)
@@ -221,6 +242,7 @@ class _Search:
     def _record(self, trial: Trial) -> None:
         self.journal.trial(trial, self.ledger.used())
         self.observer.notify(TrialFinished(trial, self.ledger.view()))
+        warn_of_budget(self.ledger, self.observer)
         self._take(trial)
 
     def _take(self, trial: Trial) -> None:

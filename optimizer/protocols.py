@@ -5,12 +5,16 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 from optimizer.budget import BudgetView
 from optimizer.candidate import Candidate
+from optimizer.plan import StopReason
 from optimizer.trial import Cost, Trial
 from optimizer.verdict import Measurement, Verdict
+
+if TYPE_CHECKING:
+    from optimizer.services import Services
 
 
 class Problem(Protocol):
@@ -57,6 +61,11 @@ class Proposal:
     text: str | None
     rationale: str = ""
     cost: Cost = Cost()
+    """For the record: what a policy pays for goes through `Services.reserve` and `settle`."""
+    malformed: str = ""
+    """Why an answer from outside holds no candidate: recorded as `unparsable`, with what came instead as the text."""
+    stop: StopReason = StopReason.GIVEN_UP
+    """Why the chain ends, when there is no text."""
 
 
 class Policy(Protocol):
@@ -66,6 +75,17 @@ class Policy(Protocol):
 
     def propose(self, problem: Any, history: Sequence[Trial], budget: BudgetView) -> Proposal:
         """The next candidate of this chain; `history` holds the chain's own trials, the baseline first."""
+        ...
+
+
+@runtime_checkable
+class Attachable(Protocol):
+    """Options of a policy that asks somebody outside: its chains ask at the same time, and pay through the engine."""
+
+    name: ClassVar[str]
+
+    def attach(self, services: Services) -> Policy:
+        """The policy of one chain of a run, as its journal left it. Raises `UserError` when it cannot work at all."""
         ...
 
 

@@ -20,7 +20,7 @@ from typing import Any, get_type_hints
 
 from optimizer.errors import UserError
 from optimizer.names import nearest
-from optimizer.protocols import Policy, Problem, Verifier
+from optimizer.protocols import Attachable, Policy, Problem, Verifier
 
 PROBLEMS: Mapping[str, str] = {
     "kernel": "optimizer.kernel_problem:KernelProblem",
@@ -71,7 +71,7 @@ def make_problem(specification: Mapping[str, Any]) -> Problem:
         raise UserError(f"the specification of a problem of kind {kind} lacks {error}") from error
 
 
-def make_policy(name: str, options: Mapping[str, Any], seed: int, chain: int) -> Policy:
+def make_policy(name: str, options: Mapping[str, Any], seed: int, chain: int) -> Policy | Attachable:
     """The policy of one chain. Raises `UserError` for an unknown name or option, or a value that it refuses."""
     policy_class = _find("policy", name, POLICIES, "loopwright.policies")
     known = _option_names(policy_class)

@@ -24,7 +24,7 @@ from optimizer.events import Observer, RunResult, Silent, Waiting
 from optimizer.journal import Journal, read_record
 from optimizer.loop import run_loop
 from optimizer.plan import Plan
-from optimizer.protocols import Policy, Problem
+from optimizer.protocols import Attachable, Policy, Problem
 from optimizer.registry import make_policy, make_problem, make_verifiers
 from optimizer.trial import Trial
 
@@ -214,7 +214,7 @@ def _verifiers(
         yield verifiers
 
 
-def _policies(specification: RunSpecification) -> list[Policy]:
+def _policies(specification: RunSpecification) -> list[Policy | Attachable]:
     plan = specification.plan
     return [
         make_policy(specification.policy, specification.policy_options, plan.seed, chain)

@@ -65,7 +65,7 @@ def test_what_cost_more_than_reserved_is_counted_in_full() -> None:
     assert reservation is not None
     ledger.settle(reservation, Amounts(usd=1.5))
     assert ledger.used().usd == 1.5
-    assert ledger.exhausted() is Line.USD
+    assert ledger.refusing(Amounts(usd=0.01)) == (Line.USD, False)
 
 
 def test_without_a_limit_nothing_is_ever_exhausted() -> None:

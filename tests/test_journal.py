@@ -65,7 +65,7 @@ def test_all_that_was_written_is_read(tmp_path: Path) -> None:
     record = read_record(tmp_path)
     assert record.trials == (TRIAL,)
     assert record.pending == {(0, 3): Proposal("reverse(i)", "", Cost(tokens=7))}
-    assert record.spent == Amounts(evaluations=1, seconds=2.5, usd=0.5, tokens=7)
+    assert record.spent == Amounts(evaluations=1, seconds=2.5, usd=0.5)
     assert record.finalists == tuple(finalists)
     assert record.stop_reason is None
     with Journal(tmp_path) as journal:

@@ -1,0 +1,1 @@
+"""Language models as policies: what they are told, how they are asked, and what their answers mean."""
