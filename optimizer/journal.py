@@ -4,7 +4,7 @@ Every line is an object with `v` (the format's major version), `event` and `t` (
 
     proposal   chain, step, text (null: the policy gave up), rationale, cost   written before anything is judged
     reserved   number, chain, amount                                           set aside for a call that begins
-    settled    number, chain, amount, why                                      `lost`: the process died during the call
+    settled    number, chain, amount, why                                      `refund`, or `lost` with its process
     trial      trial, spent                                                    one judged candidate
     finalists  finalists                                                       the measurements that chose the winner
     finished   stop_reason, chain_stops, spent                                 the end of a run or of a sitting of it

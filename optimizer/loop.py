@@ -122,7 +122,7 @@ class _Search:
         self._errors_in_a_row = 0
         for number, (chain, amount) in journal.record.unsettled.items():
             journal.settled(chain, number, amount, "lost")
-        state = RunState(problem, ledger, journal, observer, Workbench(), threading.Event(), self.trials, {})
+        state = RunState(problem, verifiers, ledger, journal, observer, Workbench(), threading.Event(), self.trials, {})
         self._turns = Turns(policies, state)
 
     def ensure_baseline(self) -> None:

@@ -104,3 +104,12 @@ class Comparer(Protocol):
     def compare(self, problem: Any, candidates: Sequence[Candidate]) -> Sequence[Measurement | Verdict]:
         """One measurement a candidate, in order; a verdict in place of a candidate that failed this time."""
         ...
+
+
+@runtime_checkable
+class Informant(Protocol):
+    """A verifier that can tell something of the problem before anything is proposed, such as the original's time."""
+
+    def facts(self, problem: Any) -> Mapping[str, Any]:
+        """JSON; what is measured for it is measured once. Raises `InfrastructureError`."""
+        ...

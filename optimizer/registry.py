@@ -28,7 +28,9 @@ PROBLEMS: Mapping[str, str] = {
     "text": "optimizer.text_problem:TextProblem",
 }
 POLICIES: Mapping[str, str] = {
+    "external": "optimizer.policies.external:External",
     "hillclimb": "optimizer.policies.hillclimb:HillClimb",
+    "llm": "optimizer.policies.llm:Llm",
     "mutate": "optimizer.policies.mutate:Mutate",
     "polyhedral": "optimizer.policies.polyhedral:Polyhedral",
     "random": "optimizer.policies.random_search:RandomSearch",

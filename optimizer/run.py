@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal
 
 from optimizer.budget import Ledger, Limits
 from optimizer.errors import UserError
@@ -26,6 +26,7 @@ from optimizer.loop import run_loop
 from optimizer.plan import Plan
 from optimizer.protocols import Attachable, Policy, Problem
 from optimizer.registry import make_policy, make_problem, make_verifiers
+from optimizer.services import Closable
 from optimizer.trial import Trial
 
 SPECIFICATION_NAME = "run.json"
@@ -81,13 +82,6 @@ class Rescore:
 
     run: Run
     pairs: tuple[tuple[Trial, Trial], ...]
-
-
-@runtime_checkable
-class Closable(Protocol):
-    """A verifier that holds something, such as a process, until the run ends."""
-
-    def close(self) -> None: ...
 
 
 def start(specification: RunSpecification, directory: Path | None = None, observer: Observer | None = None) -> Run:

@@ -12,13 +12,13 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 
 from optimizer.budget import Amounts, Ledger, Limits, Line, Reservation
 from optimizer.errors import LoopwrightError
 from optimizer.events import BudgetShort, Observer, Waiting
 from optimizer.journal import Journal
-from optimizer.protocols import Problem
+from optimizer.protocols import Informant, Problem, Verifier
 from optimizer.trial import Trial
 
 LOOK_AGAIN_SECONDS = 0.2
@@ -37,6 +37,13 @@ class BudgetSpent(LoopwrightError):
 
 class RunStopped(LoopwrightError):
     """The run ends: do not begin anything new."""
+
+
+@runtime_checkable
+class Closable(Protocol):
+    """Something that holds connections or processes until the run ends."""
+
+    def close(self) -> None: ...
 
 
 class Workbench:
@@ -74,6 +81,7 @@ class RunState:
     """What all chains of a run share."""
 
     problem: Problem
+    verifiers: Sequence[Verifier]
     ledger: Ledger
     journal: Journal
     observer: Observer
@@ -82,6 +90,7 @@ class RunState:
     trials: Sequence[Trial]
     """All of the run so far; grows."""
     shared: dict[str, Any]
+    """What chains share, by name; closed when the run ends."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +125,20 @@ class Services:
     def notes(self) -> tuple[Mapping[str, Any], ...]:
         """What this chain had recorded when the run was taken up again."""
         return tuple(note for note in self.run.journal.record.notes if note["chain"] == self.chain)
+
+    def facts(self) -> Mapping[str, Any]:
+        """What verifiers can tell of the problem beforehand, measured once a run. Raises `InfrastructureError`."""
+        recorded = [note for note in self.run.journal.record.notes if note["event"] == "facts"]
+        if recorded:
+            return recorded[0]["facts"]
+
+        def ask() -> Mapping[str, Any]:
+            told = (verifier for verifier in self.run.verifiers if isinstance(verifier, Informant))
+            facts = {name: fact for verifier in told for name, fact in verifier.facts(self.problem).items()}
+            self.note("facts", facts=facts)
+            return facts
+
+        return self.shared("facts", ask)
 
     def shared(self, name: str, make: Callable[[], Shared]) -> Shared:
         """One object for all chains of the run, made by the first that asks."""
@@ -154,6 +177,11 @@ class Services:
                 raise BudgetSpent(line)
             with self.away():
                 self.run.ledger.wait_for_change(LOOK_AGAIN_SECONDS)
+
+    def refund(self, reservation: Reservation) -> None:
+        """End a reservation of which nothing was used."""
+        self.run.ledger.refund(reservation)
+        self.run.journal.settled(self.chain, reservation.number, Amounts(), "refund")
 
     def settle(self, reservation: Reservation, actual: Amounts, event: str, **fields: Any) -> None:
         """End a reservation with what the call cost, and record the call, in one line of the journal."""

@@ -11,7 +11,7 @@ from typing import Self
 from optimizer.budget import Amounts, BudgetView, Reservation
 from optimizer.events import Asking, Waiting
 from optimizer.protocols import Attachable, Policy, Proposal
-from optimizer.services import RunState, Services
+from optimizer.services import Closable, RunState, Services
 from optimizer.trial import Trial
 
 
@@ -52,6 +52,9 @@ class Turns:
             self._finish_open()
         finally:
             self._state.workbench.release()
+            for thing in self._state.shared.values():
+                if isinstance(thing, Closable):
+                    thing.close()
 
     @property
     def chains(self) -> frozenset[int]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import ClassVar
 
 from optimizer.candidate import Candidate
 from optimizer.errors import InfrastructureError, UserError
 from optimizer.measure.bench import Bench
+from optimizer.measure.machine import this_machine
 from optimizer.measure.peaks import machine_peaks
 from optimizer.measure.problem import TIMING, MeasuredProblem
 from optimizer.measure.workload import ArgumentKind, Workload
@@ -64,6 +65,10 @@ class Plausibility:
         flops, moved_bytes = problem.flops_and_bytes()
         peaks = machine_peaks(self.bench, self.peaks_directory, again=again)
         return peaks.limit_seconds(flops, moved_bytes, dtype_of(problem.workload(TIMING)), self.bench.threads)
+
+    def facts(self, problem: MeasuredProblem) -> Mapping[str, object]:
+        peaks = machine_peaks(self.bench, self.peaks_directory)
+        return {"limit_seconds": self.limit_seconds(problem), "machine": str(this_machine()), "peaks": asdict(peaks)}
 
     def _second_look(self, problem: MeasuredProblem, candidate: Candidate, first: Measurement, start: float) -> Verdict:
         workload = _larger(problem)

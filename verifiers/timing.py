@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import ClassVar
@@ -64,6 +64,9 @@ class Timing:
     def baseline_seconds(self, problem: MeasuredProblem) -> float:
         """The original's time at the size asked for, measured once."""
         return median(self._record(problem.workload(TIMING)).original_samples)
+
+    def facts(self, problem: MeasuredProblem) -> Mapping[str, float]:
+        return {"baseline_seconds": self.baseline_seconds(problem)}
 
     def compare(self, problem: MeasuredProblem, candidates: Sequence[Candidate]) -> Sequence[Measurement | Verdict]:
         """Measure the candidates and the original in turns in one window, on inputs that nobody has seen."""
