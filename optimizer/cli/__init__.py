@@ -24,8 +24,10 @@ COMMANDS: dict[str, str] = {
     "resume": "optimizer.cli.again:resume",
     "replay": "optimizer.cli.again:replay",
     "rescore": "optimizer.cli.again:rescore",
+    "trace": "optimizer.cli.trace:trace",
     "bench": "optimizer.cli.bench:bench",
     "doctor": "optimizer.cli.doctor:doctor",
+    "memory": "optimizer.cli.memory:memory",
 }
 
 REJECTED, WRONG_INPUT, INFRASTRUCTURE_FAILED, INTERRUPTED = 1, 2, 3, 130

@@ -108,8 +108,16 @@ class Answer:
 class CallFailed(InfrastructureError):
     """No answer came; nothing of the candidate's doing."""
 
-    def __init__(self, failure: Failure, message: str, retry_after: float | None = None) -> None:
-        self.failure, self.retry_after = failure, retry_after
+    def __init__(
+        self,
+        failure: Failure,
+        message: str,
+        retry_after: float | None = None,
+        attempts: int = 1,
+        usage: Usage = Usage(),
+    ) -> None:
+        """`retry_after` in seconds; `attempts` made; `usage` of answers that broke off, as far as it is known."""
+        self.failure, self.retry_after, self.attempts, self.usage = failure, retry_after, attempts, usage
         super().__init__(message)
 
 

@@ -1,0 +1,377 @@
+"""The trace of a run: the tree, the command that shows it, and its export as spans."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Generator, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from optimizer.budget import Amounts
+from optimizer.cli import INFRASTRUCTURE_FAILED, WRONG_INPUT, main
+from optimizer.cli.trace_tree import run_node, tree_text
+from optimizer.errors import UserError
+from optimizer.journal import FILE_NAME, read_events, read_record
+from optimizer.llm.accounts import accounts_of
+from optimizer.llm.messages import Failure, Outcome, Usage
+from optimizer.llm.otlp import BATCH, otlp_json
+from optimizer.llm.spans import Span, spans_of
+from optimizer.llm.trace import trace_of
+from optimizer.llm.trace_json import trace_json
+from optimizer.plan import StopReason
+from optimizer.protocols import Proposal
+from optimizer.trial import Cost
+from optimizer.verdict import Reason
+from tests.model_journal import BEGAN, MODEL, ModelJournal, accepted, rejected, whole_run
+
+SPECIFICATION = {"problem": {"kind": "kernel", "kernel": "matmul"}, "policy": "llm", "created": "2026-11-30T07:00:00"}
+
+
+def folder(directory: Path, journal: ModelJournal) -> Path:
+    (directory / "run.json").write_text(json.dumps(SPECIFICATION), encoding="utf-8")
+    journal.write(directory)
+    return directory
+
+
+def invoke(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["trace", *arguments])
+
+
+def shown(journal: ModelJournal, full: bool = False, width: int = 100) -> str:
+    return tree_text(run_node(trace_of(journal.events), "r", full), width)
+
+
+def test_the_builder_writes_what_the_journal_reads(tmp_path: Path) -> None:
+    record = read_record(folder(tmp_path, whole_run()))
+    assert [trial.outcome for trial in record.trials] == ["ok", "illegal", "ok", "ok"]
+    charged = accounts_of(read_events(tmp_path)).charged
+    assert (record.spent.calls, record.spent.tokens, record.spent.usd) == (charged.calls, charged.tokens, charged.usd)
+    assert [amount.tokens for _, amount in record.unsettled.values()] == [40_000]
+
+
+def test_the_tree_holds_all_that_happened() -> None:
+    run = trace_of(whole_run().events)
+    assert run.baseline is not None
+    assert [chain.number for chain in run.chains] == [0, 1]
+    assert [step.number for step in run.chains[0].steps] == [1, 2]
+    first, second = run.chains[0].steps[0].calls
+    assert (first.started, first.ended) == (BEGAN, BEGAN + 2)
+    assert first.answer is not None
+    assert (first.answer.outcome, first.answer.usage) == (Outcome.TOOL_USE, Usage(1000, 100))
+    assert [(tool.name, tool.arguments) for tool in first.tools] == [("inspect", {"what": "legal", "of": "i"})]
+    assert (second.is_repair, second.kept) == (True, 1)
+    assert [(part.name, part.tokens, part.why) for part in second.left_out] == [("turns", 700, "summarized")]
+    step = run.chains[1].steps[0]
+    assert (step.fallback, step.calls[0].failure, step.calls[0].attempts) == (
+        "the breaker is open",
+        Failure.OVERLOADED,
+        3,
+    )
+    assert step.trial is not None
+    assert (step.trial.score, step.judging_ended - step.judging_started) == (3.0, 2.0)
+    assert [flight.amount.tokens for flight in run.chains[1].in_flight] == [40_000]
+    assert run.stop_reason is None
+
+
+def test_each_beginning_of_a_journal_has_a_tree() -> None:
+    events = whole_run().events
+    calls = [len(trace_of(events[:count]).calls) for count in range(len(events) + 1)]
+    assert calls == sorted(calls)
+    assert calls[-1] == 4
+    for count in range(len(events) + 1):
+        assert tree_text(run_node(trace_of(events[:count]), "r", True), 80)
+
+
+def test_a_run_that_goes_on_is_not_finished() -> None:
+    journal = whole_run()
+    journal.finish(StopReason.INTERRUPTED)
+    assert trace_of(journal.events).stop_reason is StopReason.INTERRUPTED
+    journal.reserve(0, Amounts(calls=1))
+    assert trace_of(journal.events).stop_reason is None
+
+
+def test_a_proposal_s_own_time_is_not_the_time_of_judging() -> None:
+    journal = ModelJournal()
+    journal.baseline()
+    journal.propose(0, 1, Proposal("tile(i=8)", cost=Cost(seconds=3.0)))
+    journal.trial(accepted(2.0), 0, 1, seconds=5.0)
+    step = trace_of(journal.events).steps[0]
+    assert step.judging_ended - step.judging_started == 2.0
+
+
+def test_the_text_names_every_part() -> None:
+    text = shown(whole_run(), width=160)
+    for part in (
+        "chain 0",
+        "step 1  +0.0 s",
+        f"call {MODEL}  +0.0 s  2 s  tool_use  1,000 read (0 cached), 100 written  $0.01",
+        "saw system 900, turns 300",
+        "left out turns 700: summarized",
+        "inspect(what=legal, of=i)",
+        "to repair an answer",
+        "trial 1  illegal  parallel(k)",
+        "legality  illegal  250 ms  S0(i=0) writes A[0]",
+        "overloaded: the service is overloaded",
+        "fallback policy: the breaker is open",
+        "call without an answer so far +13.5 s: up to 40,000 tokens, $0.50",
+    ):
+        assert part in text, part
+    assert "You optimize." not in text
+    assert "system: You optimize." in shown(whole_run(), full=True)
+
+
+@pytest.mark.parametrize("width", [10, 40, 72, 100])
+@pytest.mark.parametrize("full", [False, True])
+def test_no_line_is_longer_than_the_terminal(width: int, full: bool) -> None:
+    journal = whole_run()
+    journal.call(0, 3, content=[{"type": "text", "text": "word " * 500 + "\n" + "x" * 3000}], outcome="end_turn")
+    text = shown(journal, full, width)
+    assert max(map(len, text.splitlines())) <= max(width, 40)
+    assert text.count("x") >= 3000 or not full
+
+
+def test_a_model_cannot_drive_the_terminal() -> None:
+    evil = "\x1b]0;owned\x07\x1b[2J\u202e\r"
+    journal = ModelJournal()
+    journal.baseline()
+    tool = {"type": "tool_use", "id": "t", "name": evil, "input": {"schedule": evil, "rationale": "\ud800"}}
+    journal.call(0, 1, content=[{"type": "text", "text": evil}, tool], messages=[{"role": evil, "content": evil}])
+    journal.propose(0, 1, Proposal(evil))
+    journal.trial(rejected(Reason.UNPARSABLE), 0, 1, evil)
+    for full in (False, True):
+        text = shown(journal, full)
+        assert all(character.isprintable() or character == "\n" for character in text)
+        text.encode()
+
+
+def test_one_chain_and_one_step_can_be_picked(tmp_path: Path) -> None:
+    run = folder(tmp_path, whole_run())
+    picked = invoke(str(run), "--chain", "0", "--step", "2")
+    assert picked.exit_code == 0
+    assert "trial 3" in picked.output
+    assert "trial 1" not in picked.output
+    assert "chain 1" not in picked.output
+    missing = invoke(str(run), "--chain", "7")
+    assert missing.exit_code == WRONG_INPUT
+    assert "no chain 7 (so far): it has chains 0 to 1" in missing.output
+    assert "no step 9 (so far): there are steps 1 to 2" in invoke(str(run), "--step", "9").output
+
+
+def test_the_command_shows_the_accounts_below_the_tree(tmp_path: Path) -> None:
+    result = invoke(str(folder(tmp_path, whole_run())))
+    assert result.exit_code == 0
+    assert f"  calls      4 of {MODEL}; 1 failed (1 overloaded)" in result.output
+
+
+def test_json_is_one_document(tmp_path: Path) -> None:
+    run = folder(tmp_path, whole_run())
+    data = json.loads(invoke(str(run), "--json").output)
+    assert data["policy"] == "llm"
+    assert data["accounts"]["calls"] == 4
+    call = data["chains"][0]["steps"][0]["calls"][0]
+    assert (call["usage"]["input"], call["tools"][0]["name"]) == (1000, "inspect")
+    assert "content" not in call
+    full = json.loads(invoke(str(run), "--json", "--full").output)
+    assert full["chains"][0]["steps"][0]["calls"][0]["content"][0]["name"] == "inspect"
+
+
+def test_a_torn_last_line_is_left_out(tmp_path: Path) -> None:
+    run = folder(tmp_path, whole_run())
+    with (run / FILE_NAME).open("a") as file:
+        file.write('{"v": 1, "event": "call", "chai')
+    before = (run / FILE_NAME).read_bytes()
+    assert invoke(str(run)).exit_code == 0
+    assert (run / FILE_NAME).read_bytes() == before, "looking changes nothing"
+
+
+def test_what_is_no_run_is_said(tmp_path: Path) -> None:
+    assert invoke(str(tmp_path)).exit_code == WRONG_INPUT
+    journal = whole_run()
+    del journal.events[3]["answer"]
+    with pytest.raises(UserError, match="event 4 of the journal"):
+        trace_of(journal.events)
+
+
+def test_a_run_that_has_only_begun(tmp_path: Path) -> None:
+    run = folder(tmp_path, ModelJournal())
+    result = invoke(str(run))
+    assert result.exit_code == 0
+    assert "not begun" in result.output
+    assert spans_of(trace_of([]), "matmul", "llm", "x") == ()
+
+
+def test_full_json_has_everything_of_a_call() -> None:
+    data = trace_json(trace_of(whole_run().events), full=True)
+    call = data["chains"][0]["steps"][0]["calls"][1]
+    assert call["messages"][0]["role"] == "user"
+    assert [block["type"] for block in call["content"]] == ["thinking", "tool_use"]
+
+
+def spans(journal: ModelJournal | None = None) -> tuple[Span, ...]:
+    return spans_of(trace_of((journal or whole_run()).events), "matmul", "llm", "identity")
+
+
+def test_spans_nest_in_time_and_by_parent() -> None:
+    found = {span.span_id: span for span in spans()}
+    assert len(found) == len(spans()), "no id occurs twice"
+    root, *others = spans()
+    assert (root.name, root.parent_id) == ("run matmul", "")
+    assert (root.start, root.end) == (round(BEGAN * 1e9), round((BEGAN + 13.5) * 1e9))
+    for span in others:
+        parent = found[span.parent_id]
+        assert parent.start <= span.start <= span.end <= parent.end, span.name
+    names = [span.name for span in spans()]
+    assert names.count(f"chat {MODEL}") == 4
+    assert names.count("execute_tool evaluate") == 2, "the fallback's trial is no tool call"
+    assert names.count("legality") == 3
+
+
+def test_a_call_s_span_follows_the_conventions() -> None:
+    from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
+
+    known = {value for name, value in vars(gen_ai_attributes).items() if name.startswith("GEN_AI_")}
+    used = {name for span in spans() for name in span.attributes if name.startswith("gen_ai.")}
+    assert used <= known
+    call = next(span for span in spans() if span.attributes.get("loopwright.is_repair"))
+    assert call.is_client
+    assert call.attributes["gen_ai.usage.input_tokens"] == 1300, "cached tokens are input as well"
+    assert call.attributes["gen_ai.usage.cache_read.input_tokens"] == 1000
+    assert call.attributes["loopwright.prompt.system"] == 900
+    failed = next(span for span in spans() if span.error)
+    assert (failed.attributes["error.type"], failed.error) == ("overloaded", "the service is overloaded")
+
+
+def test_spans_of_a_run_keep_their_ids_as_it_goes_on() -> None:
+    journal = whole_run()
+    before = {span.span_id for span in spans(journal)}
+    journal.call(1, 2, Usage(10))
+    assert before < {span.span_id for span in spans(journal)}
+    other = spans_of(trace_of(journal.events), "matmul", "llm", "another run")
+    assert other[0].trace_id != spans(journal)[0].trace_id
+
+
+def test_spans_hold_neither_prompts_nor_answers() -> None:
+    journal = whole_run()
+    journal.call(0, 3, content=[{"type": "text", "text": "my secret plan"}], outcome="end_turn")
+    text = otlp_json(spans(journal))
+    assert "secret" not in text
+    assert "go on" not in text
+
+
+def test_the_file_is_otlp_json(tmp_path: Path) -> None:
+    from google.protobuf.json_format import Parse
+    from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
+
+    run, file = folder(tmp_path, whole_run()), tmp_path / "spans.jsonl"
+    result = invoke(str(run), "--otel", str(file))
+    assert result.exit_code == 0, result.output
+    (line,) = file.read_text().splitlines()
+    data = Parse(line, TracesData())
+    written = data.resource_spans[0].scope_spans[0].spans
+    expected = spans_of(trace_of(whole_run().events), "matmul", "llm", (run / "run.json").read_text())
+    assert [span.name for span in written] == [span.name for span in expected]
+    assert [span.start_time_unix_nano for span in written] == [span.start for span in expected]
+    raw = json.loads(line)["resourceSpans"][0]["scopeSpans"][0]["spans"]
+    assert [span["spanId"] for span in raw] == [span.span_id for span in expected]
+    assert all(len(span["traceId"]) == 32 for span in raw)
+    unwritable = invoke(str(run), "--otel", str(tmp_path / "none" / "file"))
+    assert unwritable.exit_code == WRONG_INPUT
+
+
+class _Collector(BaseHTTPRequestHandler):
+    """Keeps what is posted to it."""
+
+    received: list[tuple[str, str, bytes]]
+    status = 200
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        type(self).received.append((self.path, self.headers["Content-Type"], body))
+        self.send_response(self.status)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def collector() -> Generator[tuple[str, type[_Collector]]]:
+    handler = type("Collector", (_Collector,), {"received": []})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}/v1/traces", handler
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def attributes_of(span: Any) -> Mapping[str, Any]:
+    values = {one.key: one.value for one in span.attributes}
+    return {key: getattr(value, value.WhichOneof("value")) for key, value in values.items()}
+
+
+def test_a_collector_gets_the_spans(tmp_path: Path, collector: tuple[str, type[_Collector]]) -> None:
+    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+    url, handler = collector
+    journal = whole_run()
+    for step in range(3, 3 + BATCH // 4):
+        journal.trial(accepted(2.0), 0, step, seconds=2.0)
+    run = folder(tmp_path, journal)
+    result = invoke(str(run), "--otlp", url)
+    assert result.exit_code == 0, result.output
+    assert len(handler.received) == 2, "so many spans go in two requests"
+    got: list[Any] = []
+    for path, content_type, body in handler.received:
+        assert (path, content_type) == ("/v1/traces", "application/x-protobuf")
+        request = ExportTraceServiceRequest.FromString(body)
+        for resource in request.resource_spans:
+            assert {one.key: one.value.string_value for one in resource.resource.attributes} == {
+                "service.name": "loopwright"
+            }
+            got += [span for scope in resource.scope_spans for span in scope.spans]
+    expected = spans_of(trace_of(journal.events), "matmul", "llm", (run / "run.json").read_text())
+    assert [span.span_id.hex() for span in got] == [span.span_id for span in expected]
+    assert [span.parent_span_id.hex() for span in got] == [span.parent_id for span in expected]
+    assert [(s.start_time_unix_nano, s.end_time_unix_nano) for s in got] == [(s.start, s.end) for s in expected]
+    call = next(span for span in got if span.name == f"chat {MODEL}")
+    assert attributes_of(call)["gen_ai.usage.output_tokens"] == 100
+    assert [span.status.message for span in got if span.status.code == 2] == ["the service is overloaded"]
+
+
+def test_a_collector_that_refuses_is_one_message(
+    tmp_path: Path, collector: tuple[str, type[_Collector]], caplog: pytest.LogCaptureFixture
+) -> None:
+    url, handler = collector
+    handler.status = 400
+    result = invoke(str(folder(tmp_path, whole_run())), "--otlp", url)
+    assert result.exit_code == INFRASTRUCTURE_FAILED
+    assert "did not take the spans" in result.output
+    assert invoke(str(tmp_path), "--otlp", "localhost:4318").exit_code == WRONG_INPUT
+
+
+def test_without_the_extra_one_message_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
+    result = invoke(str(folder(tmp_path, whole_run())), "--otlp", "http://127.0.0.1:9/v1/traces")
+    assert result.exit_code == WRONG_INPUT
+    assert "pip install 'loopwright[trace]'" in result.output
+    assert invoke(str(tmp_path), "--otel", str(tmp_path / "spans.jsonl")).exit_code == 0
+
+
+def test_looking_loads_nothing_heavy() -> None:
+    code = (
+        "import sys, optimizer.cli.trace, optimizer.llm.accounts, optimizer.llm.otlp, optimizer.cli.trace_tree\n"
+        "print(sorted({'numpy', 'numba', 'islpy', 'rich', 'anthropic', 'opentelemetry'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
