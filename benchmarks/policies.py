@@ -19,6 +19,7 @@ from optimizer.kernel_problem import KernelProblem
 from optimizer.kernel_run import kernel_specification
 from optimizer.measure.statistics import best_of, geometric_mean, is_tie
 from optimizer.plan import Plan, StopReason
+from optimizer.policy_text import parse_policy
 from optimizer.registry import make_policy
 from optimizer.run import SPECIFICATION_NAME, Run, RunSpecification, read_specification, resume, start
 
@@ -33,6 +34,7 @@ class Experiment:
 
     kernels: tuple[str, ...]
     policies: tuple[str, ...]
+    """Names, with options as `optimizer.policy_text` reads them."""
     evaluations: int
     repeats: int
     size: str
@@ -54,7 +56,8 @@ class Experiment:
         """One run; repeats differ in their seed alone, which all policies share."""
         seed = self.seed + repeat
         limits = Limits(evaluations=self.evaluations)
-        return kernel_specification(problem, policy, Plan(steps=steps_for(None, limits), seed=seed), limits)
+        name, options = parse_policy(policy)
+        return kernel_specification(problem, name, Plan(steps=steps_for(None, limits), seed=seed), limits, options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +114,11 @@ def run_experiment(
         for kernel in experiment.kernels
     }
     for policy in experiment.policies:
-        make_policy(policy, {}, experiment.seed, chain=0)
+        make_policy(*parse_policy(policy), experiment.seed, chain=0)
     outcomes: list[Outcome] = []
     # Policies alternate innermost, so that slow drift of the machine meets all of them alike.
     for kernel, repeat, policy in product(experiment.kernels, range(experiment.repeats), experiment.policies):
-        folder = directory / policy / _folder_name(kernel) / str(repeat)
+        folder = directory / _folder_name(policy) / _folder_name(kernel) / str(repeat)
         run = _run(experiment.specification(policy, problems[kernel], repeat), folder, observer)
         if run.result.stop_reason is StopReason.INTERRUPTED:
             raise Interrupted
@@ -155,7 +158,7 @@ def _run(specification: RunSpecification, folder: Path, observer: Observer) -> R
     if not (folder / SPECIFICATION_NAME).exists():
         return start(specification, folder, observer)
     found = read_specification(folder)
-    for name in ("problem", "policy", "plan", "limits"):
+    for name in ("problem", "policy", "policy_options", "plan", "limits"):
         if getattr(found, name) != getattr(specification, name):
             raise UserError(f"{folder} holds a run with another {name}: choose another folder with --run-dir")
     return resume(folder, observer, specification.machine)
@@ -220,6 +223,6 @@ def _typical(policy: str, kernel: str, outcomes: Sequence[Outcome]) -> tuple[flo
     )
 
 
-def _folder_name(kernel: str) -> str:
-    """A kernel's name as one folder: a file of the user's has slashes in it."""
-    return "".join(character if character.isalnum() or character in "-_." else "-" for character in kernel)
+def _folder_name(name: str) -> str:
+    """A name as one folder: a file of the user's has slashes in it, a policy's options have colons."""
+    return "".join(character if character.isalnum() or character in "-_." else "-" for character in name)

@@ -9,12 +9,14 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from optimizer.budget import Limits
+from optimizer.candidate import Candidate
 from optimizer.codegen.backend import CodeOptions
 from optimizer.codegen.export import ExportHeader, export_module
 from optimizer.kernel_problem import KernelProblem
 from optimizer.measure.machine import VERSIONED, this_machine
 from optimizer.plan import Plan
 from optimizer.run import Run, RunSpecification
+from optimizer.verdict import Measurement
 from optimizer.wording import speedup_text
 
 
@@ -44,15 +46,26 @@ def exported_module(run: Run) -> str:
     problem, winner = run.problem, run.result.winner
     if not isinstance(problem, KernelProblem):
         raise ValueError(f"a problem of kind {problem.kind} has no module to export")
-    header = ExportHeader(
-        schedule=winner.candidate.text,
+    return module_text(
+        problem,
+        winner.candidate,
         machine=str(run.specification.machine.get("description", "unknown")),
-        versions=_versions(),
         measured=measured_text(run),
         assurance=winner.assurance,
+    )
+
+
+def module_text(problem: KernelProblem, candidate: Candidate, machine: str, measured: str, assurance: str) -> str:
+    """A verified candidate as a module that needs NumPy and Numba alone, with what was found out about it."""
+    header = ExportHeader(
+        schedule=candidate.text,
+        machine=machine,
+        versions=_versions(),
+        measured=measured,
+        assurance=assurance,
         date=datetime.now(UTC).isoformat(timespec="seconds"),
     )
-    return export_module(problem.nest, problem.tree(winner.candidate), CodeOptions(problem.fp), header)
+    return export_module(problem.nest, problem.tree(candidate), CodeOptions(problem.fp), header)
 
 
 def measured_text(run: Run) -> str:
@@ -60,13 +73,22 @@ def measured_text(run: Run) -> str:
     problem, selection = run.problem, run.result.selection
     if not isinstance(problem, KernelProblem):
         raise ValueError(f"a problem of kind {problem.kind} has no speedup")
-    sizes = ", ".join(f"{name}={value}" for name, value in problem.sizes.items())
-    threads = "1 thread" if problem.threads == 1 else f"{problem.threads} threads"
-    where = f"at {sizes}, {threads}, {problem.fp.value} floating point"
     measured = selection.measured or selection.selected
     if measured is None or selection.winner.number == 0:
-        return f"nothing that was tried is faster than the original {where}"
-    return f"{speedup_text(measured.score, measured.interval)} over the original under serial Numba {where}"
+        return f"nothing that was tried is faster than the original {_conditions(problem)}"
+    return measurement_text(problem, measured)
+
+
+def measurement_text(problem: KernelProblem, measured: Measurement) -> str:
+    """A speedup with interval, over what, at which size and with how many threads."""
+    speedup = speedup_text(measured.score, measured.interval)
+    return f"{speedup} over the original under serial Numba {_conditions(problem)}"
+
+
+def _conditions(problem: KernelProblem) -> str:
+    sizes = ", ".join(f"{name}={value}" for name, value in problem.sizes.items())
+    threads = "1 thread" if problem.threads == 1 else f"{problem.threads} threads"
+    return f"at {sizes}, {threads}, {problem.fp.value} floating point"
 
 
 def _versions() -> dict[str, str]:

@@ -85,6 +85,16 @@ def make_policy(name: str, options: Mapping[str, Any], seed: int, chain: int) ->
     return policy_class(seed=seed, chain=chain, **options)
 
 
+def option_names(policy: str) -> list[str]:
+    """The options of a policy. Raises `UserError` for an unknown one."""
+    return _option_names(_find("policy", policy, POLICIES, "loopwright.policies"))
+
+
+def asks_outside(policy: str) -> bool:
+    """Whether a policy asks a model or somebody else, and may spend calls, tokens, dollars. Raises `UserError`."""
+    return hasattr(_find("policy", policy, POLICIES, "loopwright.policies"), "attach")
+
+
 def _check_types(thing: Any, options: Mapping[str, Any], owner: str) -> None:
     """Raise `UserError` for a value that is not of the type of its field."""
     from pydantic import TypeAdapter, ValidationError  # slow to import, and only needed here

@@ -57,6 +57,8 @@ class RunSpecification:
     verifier_options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     plan: Plan = Plan()
     limits: Limits = Limits()
+    memory: bool = False
+    """Whether the winner is to be remembered for later runs."""
     machine: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Where scores depend on the machine: what identifies it, with a `digest` of all that."""
     versions: Mapping[str, str] = field(default_factory=_versions)

@@ -139,10 +139,8 @@ def whole_run() -> ModelJournal:
     """Two chains: an illegal proposal and an accepted one; a failure, the fallback policy, a call that is still out."""
     journal = ModelJournal()
     journal.baseline()
-    briefing = [{"type": "text", "text": "the nest"}]
-    journal.add(
-        "prefix", chain=0, digest="abc", system="You optimize.", tools=[{"name": "evaluate"}], briefing=briefing
-    )
+    journal.add("prefix", chain=0, digest="abc", system="You optimize.", tools=[{"name": "evaluate"}])
+    journal.add("memory", chain=0, hints=["tile(i=64)"])
     inspect = {"type": "tool_use", "id": "t0", "name": "inspect", "input": {"what": "legal", "of": "i"}}
     journal.call(0, 1, Usage(1000, 100), 0.01, seconds=2.0, content=[inspect])
     journal.call(0, 1, Usage(200, 50, 100, 1000), 0.02, seconds=4.0, kept=1, is_repair=True)

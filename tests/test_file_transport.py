@@ -58,7 +58,9 @@ def meaning(data: Any) -> Answer:
 
 def transport(folder: Path, **changes: Any) -> FileTransport:
     return FileTransport(
-        folder, 0, **{"run": "a", "poll_seconds": 0.005, "grace_seconds": 0.05, "patience_seconds": 10, **changes}
+        folder,
+        0,
+        **{"run": "a", "answered": 0, "poll_seconds": 0.005, "grace_seconds": 0.05, "patience_seconds": 10, **changes},
     )
 
 
@@ -395,5 +397,5 @@ def test_every_form_in_the_documentation_is_an_answer() -> None:
     page = (Path(__file__).parents[1] / "docs" / "external.md").read_text(encoding="utf-8")
     forms = [part.split("```")[0] for part in page.split("```json\n")[1:]]
     assert len(forms) == len(FORMS)
-    for form in forms:
+    for form in (*forms, *map(json.dumps, FORMS)):
         assert answer_of(form.encode(), REQUEST, "1").content

@@ -79,16 +79,30 @@ def test_a_step_counts_all_its_calls_and_means_go_over_chains() -> None:
     assert (row.kinds[Kind.RUNNABLE], row.kinds[Kind.ILLEGAL]) == (1, 1)
 
 
+def test_a_step_that_an_earlier_answer_asked_for_reads_nothing() -> None:
+    journal = ModelJournal()
+    journal.baseline()
+    journal.call(0, 1, Usage(100))
+    journal.trial(accepted(1.5), 0, 1)
+    journal.trial(accepted(1.6), 0, 2)
+    journal.add("fallback", chain=0, step=3, why="the breaker is open")
+    journal.trial(accepted(1.7), 0, 3)
+    accounts = accounts_of(journal.events)
+    assert [row.prompts for row in accounts.steps] == [(100,), (0,), ()]
+    assert accounts.proposals == 2
+
+
 def test_growth_without_compaction_is_quadratic() -> None:
     """Calls read 1000, 1100, 1200, then the chain is compacted and stays at 1000."""
     journal = ModelJournal()
     for number, prompt in enumerate([1000, 1100, 1200, 1000, 1000, 1000]):
-        journal.call(0, number + 1, Usage(prompt), kept=number if number < 3 else 1)
+        journal.call(0, number + 1, Usage(prompt), kept=number % 3)
     growth = accounts_of(journal.events).growth
     assert growth is not None
     assert growth.per_call == 100
     assert growth.without == 6 * 1000 + 100 * 6 * 5 / 2
     assert growth.paid == 6300
+    assert growth.compactions == 1
 
 
 def test_a_chain_that_is_never_compacted_reads_what_the_formula_says() -> None:
@@ -98,6 +112,7 @@ def test_a_chain_that_is_never_compacted_reads_what_the_formula_says() -> None:
     growth = accounts_of(journal.events).growth
     assert growth is not None
     assert growth.without == pytest.approx(growth.paid)
+    assert growth.compactions == 0
 
 
 def test_one_call_says_nothing_of_growth() -> None:
@@ -126,14 +141,14 @@ def test_wilson_intervals() -> None:
 def test_lines_are_short_and_say_the_essential() -> None:
     journal = whole_run()
     for step in range(3, 60):
-        journal.call(0, step, Usage(2000, 100, cache_read=1000), 0.001, kept=1)
+        journal.call(0, step, Usage(2000, 100, cache_read=1000), 0.001, kept=step - 3)
         journal.trial(accepted(2.0), 0, step)
     lines = accounts_of(journal.events).lines()
     text = "\n".join(lines)
     assert max(map(len, lines)) <= 120
-    assert "61 of claude-sonnet-5-5; 1 failed (1 overloaded); 2 requests sent again" in text
+    assert "61 of claude-sonnet-5-5; 1 failed (1 overloaded); 2 sent again" in text
     assert "59: 58 runnable (98%, 91% to 100%), 1 illegal (2%, 0% to 9%)" in text
-    assert "had every call repeated all before it" in text
+    assert "made shorter once; without that, about" in text
     assert len(lines) <= 10 + 11, "a table of at most ten rows"
 
 

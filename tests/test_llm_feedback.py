@@ -88,9 +88,10 @@ def test_an_illegal_schedule_is_told_with_its_witness_and_a_repair_that_holds(
     assert witness["array"] in answer
     assert f"({witness['kind']})" in answer
     assert (array or witness["array"], kind or witness["kind"]) == (witness["array"], witness["kind"])
-    repair = re.search(r"this near schedule passes there: (?:`(.*)`|the untouched nest)", answer)
+    repair = re.search(r"this near schedule is legal: `(.*)`|nothing near it is legal but the untouched nest", answer)
     assert repair is not None
     assert problem.is_admissible(problem.parse(repair.group(1) or ""))
+    assert (repair.group(1) or "") == trial.verdicts[-1].repair
     assert "the untouched original is the best so far" in answer
 
 
@@ -138,7 +139,7 @@ def test_a_duplicate_says_of_what_and_what_came_of_it(gemm: KernelProblem) -> No
     of_illegal = feedback_text(gemm, repeated(3, history[2]), history, NO_LIMITS)
     assert "the same as your trial 2" in of_illegal
     assert "rejected, illegal: S1(" in of_illegal
-    assert "this near schedule passes there" in of_illegal
+    assert "this near schedule is legal" in of_illegal
     assert "comes to the untouched original" in feedback_text(gemm, repeated(3, history[0]), history, NO_LIMITS)
     of_other_chain = feedback_text(gemm, repeated(3, replace(history[1], number=7)), history, NO_LIMITS)
     assert "the same candidate as trial 7 (ok)" in of_other_chain
@@ -172,7 +173,7 @@ def test_a_text_is_told_its_score_and_a_long_detail_is_cut() -> None:
     failed = rejected_trial(2, "tulips", Reason.FAILED_CHECK, "x" * 50_000, repair="`roses`\n")
     answer = feedback_text(problem, failed, [accepted], NO_LIMITS)
     assert "best so far: 3 points, trial 1" in answer
-    assert "this near candidate passes there: \n```" in answer
+    assert "this near candidate passes there:\n```" in answer
     assert "more characters left out" in answer
     assert len(answer) < 2_000
     assert "nothing has been accepted" in feedback_text(problem, failed, [], NO_LIMITS)

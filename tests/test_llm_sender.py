@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,7 +17,7 @@ from optimizer.errors import UserError
 from optimizer.llm.anthropic_transport import AnthropicTransport
 from optimizer.llm.breaker import Breaker, BreakerOpen, BreakerState
 from optimizer.llm.gate import Gate
-from optimizer.llm.messages import CallFailed, Failure, Request, Usage
+from optimizer.llm.messages import CallFailed, Failure, Request
 from optimizer.llm.sender import Sender
 from optimizer.services import RunStopped
 from tests.model_server import AnyReply, ApiError, Fault, ModelServer, Page, Script, say
@@ -57,7 +57,7 @@ def request(text: str = "Begin.") -> Request:
 
 
 @contextmanager
-def bench(script: Script, limit: int = 4, failures: int = 5, timeout: float = 5.0, **options: Any) -> Iterator[Bench]:
+def bench(script: Script, limit: int = 4, failures: int = 5, timeout: float = 5.0, **options: Any) -> Generator[Bench]:
     clock = Clock()
     with ModelServer(script) as server, AnthropicTransport("key", server.url, timeout) as transport:
         gate, breaker = Gate(limit, clock=clock), Breaker(failures, clock=clock)
@@ -70,7 +70,7 @@ def bench(script: Script, limit: int = 4, failures: int = 5, timeout: float = 5.
 def test_an_answer_at_once_takes_one_try_and_no_wait() -> None:
     with bench([say("Yes.")]) as b:
         sent = b.ask()
-    assert (sent.attempts, sent.lost, b.waits, b.clock.sleeps) == (1, Usage(), [], [])
+    assert (sent.attempts, b.waits, b.clock.sleeps) == (1, [], [])
     assert sent.answer.content[0]["text"] == "Yes."
 
 
@@ -83,11 +83,11 @@ def test_an_answer_at_once_takes_one_try_and_no_wait() -> None:
         ApiError(504),
         say("A.", fault=Fault.ERROR, after=1),
         say("A.", fault=Fault.ERROR, after=1, error="rate_limit_error"),
-        say("A.", fault=Fault.ERROR, after=4, error="api_error"),
+        say("A.", fault=Fault.ERROR, after=2, error="api_error"),
         say("A.", fault=Fault.CUT, after=0),
-        say("A.", fault=Fault.CUT, after=4),
-        say("A.", fault=Fault.ENDED, after=4),
-        say("A.", fault=Fault.GARBAGE, after=4),
+        say("A.", fault=Fault.CUT, after=2),
+        say("A.", fault=Fault.ENDED, after=2),
+        say("A.", fault=Fault.GARBAGE, after=2),
     ],
 )
 def test_trouble_is_tried_again_and_the_wait_is_told(trouble: AnyReply) -> None:
@@ -160,13 +160,16 @@ def test_what_is_too_large_is_not_tried_again_and_is_no_failure_of_the_way() -> 
         assert b.sender.breaker.state is BreakerState.CLOSED
 
 
-def test_what_broken_answers_used_is_summed_up() -> None:
-    broken = say("word " * 100, fault=Fault.CUT, after=12)
-    with bench([broken, OVERLOADED, broken, say("Yes.")]) as b:
-        sent = b.ask()
-    assert sent.attempts == 4
-    assert sent.lost.prompt == 2 * sent.answer.usage.prompt
-    assert sent.lost.output > 0
+@pytest.mark.parametrize("fault", Fault)
+def test_a_try_that_has_cost_something_is_the_last_one(fault: Fault) -> None:
+    """The budget has set aside what one answer costs; whoever wants to ask again sets aside more."""
+    with bench([OVERLOADED, say("word " * 100, fault=fault, after=12), say("Unreached.")]) as b:
+        with pytest.raises(CallFailed) as caught:
+            b.ask()
+        assert caught.value.attempts == len(b.server.requests) == 2
+        assert caught.value.usage.prompt > 0
+        assert caught.value.usage.output > 10
+        assert b.ask().attempts == 1
 
 
 def test_an_error_of_the_user_passes_at_once_and_is_not_counted() -> None:

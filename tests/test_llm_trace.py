@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Generator, Mapping
+from dataclasses import asdict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -80,6 +81,45 @@ def test_the_tree_holds_all_that_happened() -> None:
     assert run.stop_reason is None
 
 
+def test_a_failed_call_began_when_its_cost_was_set_aside() -> None:
+    journal = ModelJournal()
+    journal.call(0, 1, failure="timed_out", seconds=30.0)
+    (call,) = trace_of(journal.events).calls
+    assert (call.seconds, call.started) == (30.0, BEGAN)
+
+
+def test_a_chain_that_gives_up_says_why() -> None:
+    journal = ModelJournal()
+    journal.baseline()
+    journal.propose(0, 1, Proposal(None, "it declined, twice", stop=StopReason.MODEL_REFUSED))
+    journal.propose(1, 1, Proposal("tile(i=8)"))
+    text = shown(journal)
+    assert "gives up (model_refused): it declined, twice" in text
+    assert "proposed, not judged yet: tile(i=8)" in text
+
+
+@pytest.mark.parametrize("arguments", [None, "tile(i=8)", [1, 2], {"schedule": ["tile"]}])
+def test_whatever_a_model_takes_for_arguments_is_shown(arguments: Any) -> None:
+    journal = ModelJournal()
+    journal.call(0, 1, content=[{"type": "tool_use", "name": "evaluate", "input": arguments}, {"type": "new"}])
+    for full in (False, True):
+        assert "evaluate" in shown(journal, full)
+    assert json.loads(json.dumps(trace_json(trace_of(journal.events), full=True)))
+    assert spans(journal)
+
+
+def test_lost_calls_stand_in_their_chain() -> None:
+    journal = ModelJournal()
+    amount = Amounts(calls=1, tokens=900, usd=0.25)
+    number = journal.reserve(2, amount)
+    assert len(trace_of(journal.events).chains[0].in_flight) == 1
+    journal.add("settled", chain=2, number=number, amount=asdict(amount), why="lost")
+    (chain,) = trace_of(journal.events).chains
+    assert (chain.number, chain.in_flight, chain.lost[0].amount) == (2, (), amount)
+    text = shown(journal, width=140)
+    assert "charged at its worst case, 900 tokens, $0.25" in text
+
+
 def test_each_beginning_of_a_journal_has_a_tree() -> None:
     events = whole_run().events
     calls = [len(trace_of(events[:count]).calls) for count in range(len(events) + 1)]
@@ -111,10 +151,11 @@ def test_the_text_names_every_part() -> None:
     for part in (
         "chain 0",
         "step 1  +0.0 s",
-        f"call {MODEL}  +0.0 s  2 s  tool_use  1,000 read (0 cached), 100 written  $0.01",
+        f"call {MODEL}  +0.0 s  2 s  1,000 read (0 cached), 100 written  $0.01  tool_use",
         "saw system 900, turns 300",
         "left out turns 700: summarized",
         "inspect(what=legal, of=i)",
+        'memory {"hints": ["tile(i=64)"]}',
         "to repair an answer",
         "trial 1  illegal  parallel(k)",
         "legality  illegal  250 ms  S0(i=0) writes A[0]",
@@ -182,6 +223,14 @@ def test_json_is_one_document(tmp_path: Path) -> None:
     assert full["chains"][0]["steps"][0]["calls"][0]["content"][0]["name"] == "inspect"
 
 
+def test_half_a_character_of_a_model_stays_json(tmp_path: Path) -> None:
+    journal = ModelJournal()
+    journal.call(0, 1, content=[{"type": "text", "text": "é \ud800"}], outcome="end_turn")
+    result = invoke(str(folder(tmp_path, journal)), "--json", "--full")
+    content = json.loads(result.output)["chains"][0]["steps"][0]["calls"][0]["content"]
+    assert content[0]["text"] == "é \ud800"
+
+
 def test_a_torn_last_line_is_left_out(tmp_path: Path) -> None:
     run = folder(tmp_path, whole_run())
     with (run / FILE_NAME).open("a") as file:
@@ -191,12 +240,19 @@ def test_a_torn_last_line_is_left_out(tmp_path: Path) -> None:
     assert (run / FILE_NAME).read_bytes() == before, "looking changes nothing"
 
 
+@pytest.mark.parametrize("field", ["answer", "request", "amount", "step"])
+def test_a_damaged_call_is_named(field: str) -> None:
+    events = whole_run().events
+    place = next(index for index, event in enumerate(events) if event["event"] == "call")
+    del events[place][field]
+    with pytest.raises(UserError, match=rf"event {place + 1} of the journal \(call\) is damaged"):
+        trace_of(events)
+
+
 def test_what_is_no_run_is_said(tmp_path: Path) -> None:
-    assert invoke(str(tmp_path)).exit_code == WRONG_INPUT
-    journal = whole_run()
-    del journal.events[3]["answer"]
-    with pytest.raises(UserError, match="event 4 of the journal"):
-        trace_of(journal.events)
+    result = invoke(str(tmp_path))
+    assert result.exit_code == WRONG_INPUT
+    assert "is no run folder" in result.output
 
 
 def test_a_run_that_has_only_begun(tmp_path: Path) -> None:
@@ -349,14 +405,14 @@ def test_a_collector_gets_the_spans(tmp_path: Path, collector: tuple[str, type[_
     assert [span.status.message for span in got if span.status.code == 2] == ["the service is overloaded"]
 
 
-def test_a_collector_that_refuses_is_one_message(
-    tmp_path: Path, collector: tuple[str, type[_Collector]], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_collector_that_refuses_is_one_message(tmp_path: Path, collector: tuple[str, type[_Collector]]) -> None:
     url, handler = collector
     handler.status = 400
     result = invoke(str(folder(tmp_path, whole_run())), "--otlp", url)
     assert result.exit_code == INFRASTRUCTURE_FAILED
     assert "did not take the spans" in result.output
+    assert "400" in result.output, "why is a part of the message"
+    assert len(result.output.splitlines()) == 1
     assert invoke(str(tmp_path), "--otlp", "localhost:4318").exit_code == WRONG_INPUT
 
 

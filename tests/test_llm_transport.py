@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import socket
+import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -50,14 +51,20 @@ def results(answer_content: Sequence[Any]) -> Message:
 
 
 def request(*messages: Message, **changes: Any) -> Request:
-    options = {"model": "claude-sonnet-5-5", "system": "Be brief.", "tools": TOOLS, "max_tokens": 500, **changes}
+    options: dict[str, Any] = {
+        "model": "claude-sonnet-5-5",
+        "system": "Be brief.",
+        "tools": TOOLS,
+        "max_tokens": 500,
+        **changes,
+    }
     return Request(messages=messages or (user("Begin."),), **options)
 
 
 @contextmanager
 def served(
     *script: AnyReply, key: str | None = KEY, timeout: float = 5, path: str = "", **options: Any
-) -> Iterator[tuple[ModelServer, AnthropicTransport]]:
+) -> Generator[tuple[ModelServer, AnthropicTransport]]:
     """A scripted model and the way to it; `options` are the server's."""
     with ModelServer(script, **options) as server, AnthropicTransport(key, server.url + path, timeout) as transport:
         yield server, transport
@@ -264,6 +271,13 @@ def test_tool_arguments_that_are_no_json_are_malformed() -> None:
     assert failure_of(Reply([broken])).failure is Failure.MALFORMED
 
 
+def test_tool_arguments_that_are_no_object_are_malformed() -> None:
+    broken = {"type": "tool_use", "name": "evaluate", "input": {}, "partial_json": "[1, 2]"}
+    error = failure_of(Reply([broken]))
+    assert error.failure is Failure.MALFORMED
+    assert error.usage.prompt > 0
+
+
 @pytest.mark.parametrize(
     "message",
     [
@@ -365,6 +379,20 @@ def test_an_unknown_model_is_told_the_nearest_known_ones() -> None:
     assert "did you mean claude-sonnet-5-5" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        '{"error": "model \\"qwen\\" not found"}',
+        '{"object": "error", "message": "The model `qwen` does not exist."}',
+        '{"error": {"message": "no such model: qwen"}}',
+    ],
+)
+def test_other_servers_say_in_their_own_way_that_there_is_no_such_model(body: str) -> None:
+    message = users_error_of(Page(body, status=404, type="application/json"), model="qwen")
+    assert "has no model 'qwen'" in message
+    assert "claude-sonnet-5-5" in message
+
+
 def test_other_refusals_are_told_in_the_servers_words() -> None:
     message = users_error_of(say("Unreached."), effort="gigantic")
     assert "output_config.effort" in message
@@ -423,6 +451,11 @@ def test_names_and_passwords_in_the_address_are_not_shown() -> None:
         assert transport.address == "https://host.example/api"
 
 
+def test_a_text_that_cannot_be_sent_is_told() -> None:
+    with served() as (_, transport), pytest.raises(UserError, match="no proper text"):
+        transport.send(request(user("caf\udce9.py")))
+
+
 # Keys
 
 
@@ -431,6 +464,12 @@ def test_no_key_at_all_says_how_to_set_one_or_do_without() -> None:
         AnthropicTransport()
     for part in ("ANTHROPIC_API_KEY", "--policy polyhedral", "--policy external"):
         assert part in str(caught.value)
+
+
+def test_a_missing_sdk_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "anthropic", None)
+    with pytest.raises(UserError, match="pip install"):
+        AnthropicTransport(KEY)
 
 
 def test_a_server_of_the_users_own_needs_no_key(monkeypatch: pytest.MonkeyPatch) -> None:

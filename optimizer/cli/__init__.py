@@ -28,6 +28,7 @@ COMMANDS: dict[str, str] = {
     "bench": "optimizer.cli.bench:bench",
     "doctor": "optimizer.cli.doctor:doctor",
     "memory": "optimizer.cli.memory:memory",
+    "mcp": "optimizer.cli.mcp:mcp",
 }
 
 REJECTED, WRONG_INPUT, INFRASTRUCTURE_FAILED, INTERRUPTED = 1, 2, 3, 130

@@ -15,7 +15,9 @@ from optimizer.cli.output import print_json, say, table
 
 @click.command()
 @click.option("--kernels", required=True, metavar="A,B,...", help="Names of bundled kernels, or file.py:function.")
-@click.option("--policies", required=True, metavar="X,Y,...", help="The others are compared with the first.")
+@click.option(
+    "--policies", required=True, metavar="X,Y,...", help="X or X:option=value:...; all are compared with the first."
+)
 @click.option("--evaluations", type=click.IntRange(min=1), default=12, show_default=True, help="Of each run.")
 @click.option(
     "--repeats", type=click.IntRange(min=1), default=3, show_default=True, help="Runs with seeds of their own."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,7 +48,7 @@ def check(
     """
     problem = load_problem(kernel, size, fp, threads)
     candidate = problem.parse(schedule)
-    verdicts = _verdicts(problem, candidate, seed, timing)
+    verdicts = verdicts_on(problem, candidate, seed, timing, lambda reason: say(f"waiting: {reason}"))
     if as_json:
         print_json(check_json(kernel, candidate.text, verdicts))
     else:
@@ -62,7 +62,10 @@ def check(
             ctx.exit(INFRASTRUCTURE_FAILED)
 
 
-def _verdicts(problem: KernelProblem, candidate: Candidate, seed: int, timing: bool) -> tuple[Verdict, ...]:
+def verdicts_on(
+    problem: KernelProblem, candidate: Candidate, seed: int, timing: bool, waiting: Callable[[str], None]
+) -> tuple[Verdict, ...]:
+    """What the verifiers say of one schedule, the cheapest first; `waiting` is told why nothing moves for a while."""
     from optimizer.judging import judge
     from optimizer.registry import make_verifiers
     from optimizer.run import Closable
@@ -70,7 +73,7 @@ def _verdicts(problem: KernelProblem, candidate: Candidate, seed: int, timing: b
     chosen = {"seed": seed, "with_timing": timing}
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="loopwright-check-")))
-        verifiers = make_verifiers(problem, directory, chosen, lambda reason: say(f"waiting: {reason}"))
+        verifiers = make_verifiers(problem, directory, chosen, waiting)
         for verifier in verifiers:
             if isinstance(verifier, Closable):
                 stack.callback(verifier.close)
@@ -79,7 +82,7 @@ def _verdicts(problem: KernelProblem, candidate: Candidate, seed: int, timing: b
 
 def check_json(kernel: str, schedule: str, verdicts: Sequence[Verdict]) -> dict[str, Any]:
     """The verdicts as one object; the reason, the witness and the repair are those of the verifier that said no."""
-    last, measurement = verdicts[-1], _measurement(verdicts)
+    last, measurement = verdicts[-1], measurement_of(verdicts)
     return {
         "kernel": kernel,
         "schedule": schedule,
@@ -90,7 +93,7 @@ def check_json(kernel: str, schedule: str, verdicts: Sequence[Verdict]) -> dict[
         "repair": last.repair,
         "speedup": measurement.score if measurement else None,
         "interval": list(measurement.interval) if measurement else None,
-        "assurance": ", ".join(v.assurance for v in verdicts if v.assurance),
+        "assurance": assurance_of(verdicts),
     }
 
 
@@ -104,7 +107,7 @@ def check_text(problem: KernelProblem, schedule: str, verdicts: Sequence[Verdict
             else f"{verdict.reason}: {verdict.detail}"
         )
         lines.append(f"  {verdict.verifier:<12} {verdict.status.value:<9} {said}".rstrip())
-    measurement = _measurement(verdicts)
+    measurement = measurement_of(verdicts)
     if measurement:
         lines.append(f"  {speedup_text(measurement.score, measurement.interval)} over the original")
         seconds = measurement.details.get("seconds")
@@ -117,7 +120,13 @@ def check_text(problem: KernelProblem, schedule: str, verdicts: Sequence[Verdict
     return "\n".join(lines)
 
 
-def _measurement(verdicts: Sequence[Verdict]) -> Measurement | None:
+def assurance_of(verdicts: Sequence[Verdict]) -> str:
+    """What was proved and what was tested."""
+    return ", ".join(v.assurance for v in verdicts if v.assurance)
+
+
+def measurement_of(verdicts: Sequence[Verdict]) -> Measurement | None:
+    """The speedup of an accepted schedule that was timed."""
     if verdicts[-1].status is not Status.OK:
         return None
     return next((v.measurement for v in reversed(verdicts) if v.measurement), None)

@@ -45,15 +45,15 @@ def explain(kernel: str, size: str | None, fp: str, threads: int | None, schedul
     tree = steps.apply(nest)
     explanation = explain_nest(model_of(nest), tree)
     limit = limit_seconds(problem) if problem else None
-    code = _code(nest, tree, fp) if schedule else None
+    code = code_text(nest, tree, fp) if schedule else None
     if as_json:
-        print_json(_to_json(kernel, nest, explanation, limit, code))
+        print_json(explanation_json(kernel, nest, explanation, limit, code))
         return
     click.echo(f"{kernel}: {len(nest.loops)} loops, {len(nest.statements)} statements ({nest.file})\n")
     click.echo(source_listing(nest) + "\n")
     if schedule:
         click.echo(f"after {steps}\n\n{show(tree, '  ')}\n")
-    click.echo(_summary(nest, explanation))
+    click.echo(summary_of_nest(nest, explanation))
     click.echo("\n" + dependence_table(explanation.dependences))
     if problem and limit is not None:
         at = problem.size or "any size"
@@ -82,7 +82,7 @@ def _source_lines(nest: Nest) -> list[str]:
     return path.read_text(encoding="utf-8").splitlines()
 
 
-def _summary(nest: Nest, explanation: Explanation) -> str:
+def summary_of_nest(nest: Nest, explanation: Explanation) -> str:
     """Parallel loops, bands and scalars, one line each."""
     from optimizer.polyhedral.explain import scalars
 
@@ -129,9 +129,10 @@ def _statements(dependences: Sequence[Dependence]) -> str:
     return f"among {', '.join(sorted(names, key=lambda name: int(name[1:])))}"
 
 
-def _to_json(
+def explanation_json(
     kernel: str, nest: Nest, explanation: Explanation, limit: float | None, code: str | None
 ) -> dict[str, Any]:
+    """All of it as one object; `code` is left out when there is none."""
     from optimizer.polyhedral.explain import scalars
 
     data: dict[str, Any] = {
@@ -147,7 +148,8 @@ def _to_json(
     return data | ({"code": code} if code else {})
 
 
-def _code(nest: Nest, tree: Node, fp: str) -> str:
+def code_text(nest: Nest, tree: Node, fp: str) -> str:
+    """The Numba module of the nest after a schedule."""
     from optimizer.codegen.backend import CodeOptions, FloatingPoint
     from optimizer.codegen.numba_source import NumbaBackend
 

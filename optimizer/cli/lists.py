@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 @options.as_json
 def kernels(as_json: bool) -> None:
     """List the bundled kernels."""
-    from kernels import catalog
-
-    entries = [_kernel_json(catalog.entry(name)) for name in catalog.names()]
+    entries = kernels_json()
     if as_json:
         print_json(entries)
         return
@@ -49,6 +47,13 @@ def verifiers(as_json: bool) -> None:
     from optimizer.registry import describe_verifiers
 
     _print_descriptions("verifier", describe_verifiers(), as_json)
+
+
+def kernels_json() -> list[dict[str, Any]]:
+    """Name, suite, sizes and arrays of each bundled kernel."""
+    from kernels import catalog
+
+    return [_kernel_json(catalog.entry(name)) for name in catalog.names()]
 
 
 def _kernel_json(entry: KernelEntry) -> dict[str, Any]:

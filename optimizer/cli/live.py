@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from optimizer.cli.output import say
-from optimizer.cli.progress import Progress, budget_text, outcomes_text
+from optimizer.cli.progress import Progress, budget_text, outcomes_text, short_text
 from optimizer.events import (
+    BudgetShort,
     ChainStopped,
     ComparisonStarted,
     Event,
@@ -64,6 +65,8 @@ def lines_of(event: Event) -> Iterator[str]:
             yield f"chain {event.chain} stopped: {event.reason}"
         case Waiting():
             yield f"waiting: {event.reason}"
+        case BudgetShort():
+            yield f"warning: {short_text(event)}"
         case ComparisonStarted():
             yield f"measuring the best {len(event.trials)} again, side by side"
         case FinalistsMeasured():

@@ -10,8 +10,12 @@ import click
 
 
 def print_json(data: Any) -> None:
-    """Exactly one JSON document on standard output; NaN and infinities are no JSON and raise ValueError."""
-    click.echo(json.dumps(data, indent=2, allow_nan=False, ensure_ascii=False))
+    """Exactly one JSON document on standard output; NaN and infinities are no JSON and raise ValueError.
+
+    Half characters, which a model can write and UTF-8 cannot hold, stay JSON's own escapes.
+    """
+    text = json.dumps(data, indent=2, allow_nan=False, ensure_ascii=False)
+    click.echo(text.encode(errors="backslashreplace").decode())
 
 
 def say(text: str) -> None:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from optimizer.budget import BudgetView, Line
 from optimizer.events import (
+    Asking,
+    BudgetShort,
     ChainStopped,
     ComparisonStarted,
     Event,
@@ -58,6 +60,10 @@ class Progress:
                 self.budget = event.budget
             case ChainStopped():
                 self._chain(event.chain).state = f"stopped: {event.reason}"
+            case Asking():
+                self._chain(event.chain).state = f"asking for step {event.step}"
+            case BudgetShort():
+                self.warnings = (*self.warnings, short_text(event))
             case Waiting():
                 self.doing = f"waiting: {event.reason}"
             case ComparisonStarted():
@@ -92,6 +98,11 @@ def budget_text(budget: BudgetView) -> str:
             limit = getattr(budget.limits, line)
             parts.append(f"{seconds_text(left)} left" if line is Line.SECONDS else f"{left:g} of {limit} {line} left")
     return ", ".join(parts) or f"{seconds_text(budget.used.seconds)} used"
+
+
+def short_text(event: BudgetShort) -> str:
+    """`75% of the budget of usd are used (0.76 of 1)`."""
+    return f"{event.used / event.limit:.0%} of the budget of {event.line} is used ({event.used:.3g} of {event.limit:g})"
 
 
 def outcomes_text(outcomes: Counter[str]) -> str:

@@ -19,6 +19,8 @@ WHY_STOPPED = {
     StopReason.BUDGET_USD: "the money of the budget is used",
     StopReason.TARGET_REACHED: "the target is reached",
     StopReason.GIVEN_UP: "the policy has nothing more to propose",
+    StopReason.MODEL_REFUSED: "the model declined to answer",
+    StopReason.MODEL_STUCK: "the model only repeated itself, or proposed nothing that could be judged",
     StopReason.NO_PROGRESS: "no progress for too many steps",
     StopReason.INFRASTRUCTURE_ERRORS: "the harness failed too often in a row",
     StopReason.INTERRUPTED: "by you; everything so far is saved",

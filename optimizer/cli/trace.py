@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from optimizer.llm.trace import RunTrace
     from optimizer.run import RunSpecification
 
-NARROW, WIDE = 100, 200
+NARROW, WIDE = 120, 200
 """Columns of lines that go to no terminal, and the most that lines get on one."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -50,6 +51,7 @@ def run_node(run: RunTrace, name: str, full: bool) -> Node:
 
 def _chain_node(chain: Chain, began: float, full: bool) -> Node:
     children = [_prefix_node(prefix, full) for prefix in chain.prefixes]
+    children += [_note_node(note) for note in chain.notes]
     children += [_step_node(step, began, full) for step in chain.steps]
     for flight in chain.lost:
         cost = f"charged at its worst case, {flight.amount.tokens:,} tokens, {usd_text(flight.amount.usd)}"
@@ -65,8 +67,7 @@ def _prefix_node(prefix: Event, full: bool) -> Node:
     if not full:
         return Node(text)
     tools = ", ".join(str(tool.get("name")) for tool in prefix["tools"])
-    briefing = [_block_node("briefing", block) for block in prefix["briefing"]]
-    return Node(text, (Node(f"system: {prefix['system']}", is_whole=True), Node(f"tools: {tools}"), *briefing))
+    return Node(text, (Node(f"system: {prefix['system']}", is_whole=True), Node(f"tools: {tools}")))
 
 
 def _step_node(step: Step, began: float, full: bool) -> Node:
@@ -88,17 +89,17 @@ def _call_node(call: Call, began: float, full: bool) -> Node:
     facts = [f"call {call.model}", _at(call.started, began)]
     if call.answer:
         usage = call.answer.usage
-        facts += [seconds_text(call.seconds), call.answer.stop_reason or call.answer.outcome.value]
-        facts.append(f"{usage.prompt:,} read ({usage.cache_read:,} cached), {usage.output:,} written")
-    if call.failure:
-        facts.append(f"{call.failure.value}: {call.message}")
-    facts.append(usd_text(call.charged.usd))
-    facts += [f"{call.attempts} attempts"] if call.attempts > 1 else []
+        tokens = f"{usage.prompt:,} read ({usage.cache_read:,} cached), {usage.output:,} written"
+        facts += [seconds_text(call.seconds), tokens, usd_text(call.charged.usd)]
+        facts.append(call.answer.stop_reason or call.answer.outcome.value)
     facts += ["to repair an answer"] if call.is_repair else []
+    facts += [f"{call.attempts} attempts"] if call.attempts > 1 else []
+    facts += [usd_text(call.charged.usd)] if call.failure and call.charged.usd else []
+    facts += [f"{call.failure.value}: {call.message}"] if call.failure else []
     children: list[Node] = []
     if call.manifest:
-        children.append(Node(f"saw {', '.join(_part_text(part) for part in call.manifest)}"))
-    children += [Node(f"left out {_part_text(part)}: {part.why}") for part in call.left_out]
+        children.append(Node(f"saw {', '.join(_part_text(part) for part in call.manifest)}", is_whole=full))
+    children += [Node(f"left out {_part_text(part)}: {part.why}", is_whole=full) for part in call.left_out]
     if full:
         for message in call.messages:
             children += [_block_node(str(message["role"]), block) for block in _blocks(message["content"])]
@@ -182,13 +183,9 @@ def _lines(node: Node, first: str, rest: str, width: int) -> Iterator[str]:
 def _wrapped(text: str, first: str, rest: str, width: int) -> Iterator[str]:
     before = first
     for line in text.splitlines() or [""]:
-        line = _plain(line)
-        while True:
-            room = max(1, width - len(before))
-            yield (before + line[:room]).rstrip()
-            line, before = line[room:], rest
-            if not line:
-                break
+        wrapped = textwrap.wrap(_plain(line), width, initial_indent=before, subsequent_indent=rest)
+        yield from wrapped or [before.rstrip()]
+        before = rest
 
 
 def _cut(line: str, width: int) -> str:

@@ -26,18 +26,30 @@ def watched(go: Callable[[Observer], Answer]) -> Answer:
         return go(observer)
 
 
-def finish(run: Run, destination: Path | None, as_json: bool) -> None:
-    """Write the best candidate, print the result, and exit with the status that its stop reason has."""
+def finish(run: Run, destination: Path | None, as_json: bool, control: Run | None = None) -> None:
+    """Write the best candidate, print the result, and exit with the status that its stop reason has.
+
+    `control` is the same task under another policy, told beside it.
+    """
+    from optimizer.cli.model_summary import control_json, control_text, model_json, model_text
     from optimizer.cli.summary import run_json, summary_text
 
     export = write_best(run, destination) if destination else None
+    if run.specification.memory and run.problem.kind == "kernel":
+        from optimizer.memory.hints import remember
+
+        remember(run)
     if as_json:
-        print_json(run_json(run.problem, run.result, run.directory, export))
+        found = run_json(run.problem, run.result, run.directory, export)
+        print_json({**found, **model_json(run), **(control_json(control) if control else {})})
         if not run.result.stop_reason.is_final:
             say(f"{run.result.stop_reason}: go on with: loopwright resume {run.directory}")
     else:
         limit = known_limit(run) if run.problem.kind == "kernel" else None
         click.echo(summary_text(run.problem, run.result, run.directory, export, limit))
+        for text in (model_text(run), control_text(run, control) if control else ""):
+            if text:
+                click.echo(text)
     exit_for(run.result.stop_reason)
 
 

@@ -34,17 +34,18 @@ class StepAccount:
     kinds: Mapping[Kind, int]
     """Proposals of the model."""
     prompts: tuple[int, ...]
-    """Prompt tokens of all calls of the step, one number a chain that asked the model."""
+    """Prompt tokens of all calls of the step, one number a chain that the model leads: 0 where an answer before had
+    asked for several steps."""
 
     @property
     def prompt_tokens(self) -> float | None:
-        """The mean over the chains that asked the model; None when none did."""
+        """The mean over the chains that the model leads; None without one."""
         return mean(self.prompts) if self.prompts else None
 
 
 @dataclass(frozen=True, slots=True)
 class Accounts:
-    """All figures of a run. Tokens are those of answers; `charged` also counts calls whose answer never came."""
+    """All figures of a run. `usage` is of answers; `charged` also counts those that broke off or never came."""
 
     models: tuple[str, ...]
     calls: int
@@ -153,7 +154,7 @@ class Accounts:
         told = [
             f"  calls      {self.calls} of {', '.join(self.models) or 'the model'}",
             f"{sum(self.failures.values())} failed ({kinds})" if kinds else "",
-            f"{self.retries} requests sent again" if self.retries else "",
+            f"{self.retries} sent again" if self.retries else "",
             f"{self.lost} lost" if self.lost else "",
             f"{self.in_flight} not answered yet" if self.in_flight else "",
         ]
@@ -172,9 +173,9 @@ class Accounts:
             cached = f" ({self.cache_share:.0%} from the cache)" if self.cache_share is not None else ""
             yield f"  tokens     {self.usage.prompt:,} read{cached}, {self.usage.output:,} written"
         yield f"  charged    {self.charged.tokens:,} tokens, {usd_text(self.charged.usd)}"
-        if self.growth and self.growth.without:
-            paid, without = self.growth.paid, self.growth.without
-            yield f"  context    {paid:,} tokens read; about {without:,.0f} had every call repeated all before it"
+        if self.growth and self.growth.compactions:
+            times = "once" if self.growth.compactions == 1 else f"{self.growth.compactions} times"
+            yield f"  context    made shorter {times}; without that, about {self.growth.without:,.0f} tokens read"
         if self.late_over_early is not None:
             yield f"  prompts    the last 10 steps read {self.late_over_early:.2f} times what steps 10 to 20 did"
 
@@ -220,7 +221,7 @@ def accounts_of_trace(run: RunTrace) -> Accounts:
         latency_p90=latencies[math.ceil(0.9 * len(latencies)) - 1] if latencies else None,
         kinds=_kinds_of(trials),
         outcomes=dict(Counter(trial.outcome for trial in trials).most_common()),
-        steps=_step_accounts(run.steps),
+        steps=_step_accounts(run),
         growth=growth_of([chain.calls for chain in run.chains]),
     )
 
@@ -244,15 +245,17 @@ def _kinds_of(trials: Sequence[Trial]) -> dict[Kind, int]:
     return {kind: counts[kind] for kind in Kind}
 
 
-def _step_accounts(steps: Sequence[Step]) -> tuple[StepAccount, ...]:
-    by_number: dict[int, list[Step]] = {}
-    for step in steps:
-        by_number.setdefault(step.number, []).append(step)
+def _step_accounts(run: RunTrace) -> tuple[StepAccount, ...]:
+    by_number: dict[int, list[tuple[Step, bool]]] = {}
+    for chain in run.chains:
+        for step in chain.steps:
+            is_led = bool(chain.calls) and bool(step.trial) and step.fallback is None
+            by_number.setdefault(step.number, []).append((step, is_led or any(call.answer for call in step.calls)))
     return tuple(
         StepAccount(
             number,
-            _kinds_of([step.trial for step in same if step.trial and step.fallback is None]),
-            tuple(_usage_of(step.calls).prompt for step in same if any(call.answer for call in step.calls)),
+            _kinds_of([step.trial for step, _ in same if step.trial and step.fallback is None]),
+            tuple(_usage_of(step.calls).prompt for step, is_led in same if is_led),
         )
         for number, same in sorted(by_number.items())
     )

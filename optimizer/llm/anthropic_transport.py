@@ -82,6 +82,8 @@ class AnthropicTransport:
             raise self._lost_connection(error, receipt.usage_so_far()) from error
         except anthropic.CredentialsError as error:
             raise UserError(f"the SDK cannot read its API key: {shortened(str(error))}") from error
+        except UnicodeEncodeError as error:
+            raise UserError(f"what is to be sent to the model is no proper text: {error}") from error
         message = receipt.message
         if message is None and not content_type.startswith("text/event-stream"):
             raise not_the_api(self.address, content_type, self._was_answered)
@@ -99,7 +101,7 @@ class AnthropicTransport:
         )
 
     def _refusal(self, error: anthropic.APIStatusError, model: str, usage: Usage) -> CallFailed | UserError:
-        message = error.api_message or (error.body if isinstance(error.body, str) else "") or "no message"
+        message = _message_in(error.body)
         for secret in (self._client.api_key, self._client.auth_token):
             message = message.replace(secret, "...") if secret else message
         told = ApiError(error.status_code, error.type, message, _retry_after(error.response.headers), usage)
@@ -132,6 +134,8 @@ class _Receipt:
                     self.message = stream.current_message_snapshot
                 self._has_content = self._has_content or event.type == "content_block_start"
                 self.is_whole = self.is_whole or event.type == "message_stop"
+                if event.type == "content_block_stop" and event.content_block.type == "tool_use":
+                    _check_arguments(event.content_block.input)
         except STUMBLES as error:
             said = f"an event of the answer cannot be read: {shortened(str(error))}"
             raise CallFailed(Failure.MALFORMED, said, usage=self.usage_so_far()) from error
@@ -146,8 +150,11 @@ class _Receipt:
 
 
 def _client(api_key: str | None, url: str, timeout: float) -> anthropic.Anthropic:
-    import anthropic
-    import httpx2
+    try:
+        import anthropic
+        import httpx2
+    except ImportError as error:
+        raise UserError(f"the SDK of the Messages API is missing ({error}): pip install anthropic") from error
 
     key = _checked_key(api_key or os.environ.get("ANTHROPIC_API_KEY"), "API key")
     token = None if key else _checked_key(os.environ.get("ANTHROPIC_AUTH_TOKEN"), "ANTHROPIC_AUTH_TOKEN")
@@ -197,6 +204,20 @@ def _sendable(messages: Sequence[Message]) -> Iterator[Message]:
             content = [block for block in content if block["type"] != "text" or block["text"].strip()]
         if content:
             yield {"role": message["role"], "content": content}
+
+
+def _check_arguments(arguments: object) -> None:
+    """The API would not take back a call whose arguments are no object."""
+    if not isinstance(arguments, dict):
+        raise ValueError("the arguments of a tool call are no JSON object")
+
+
+def _message_in(body: object) -> str:
+    """What the server says of its error. The API has it in `error.message`, other servers have it elsewhere."""
+    if isinstance(body, Mapping):
+        inner = body.get("error")
+        body = inner.get("message") if isinstance(inner, Mapping) else inner or body.get("message")
+    return body if isinstance(body, str) and body else "no message"
 
 
 def _blocks(message: Any) -> tuple[Block, ...]:

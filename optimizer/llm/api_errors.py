@@ -69,7 +69,7 @@ def exception_for(error: ApiError, model: str, address: str, was_answered: bool)
         failure = Failure.REFUSED
     if failure is not None:
         return CallFailed(failure, said, error.retry_after, usage=error.usage)
-    if status == 404 and "model" not in error.message:
+    if status == 404 and (_is_page(error.message) or "model" not in error.message):
         return UserError(f"{said}\n  {ADDRESS_HINT}")
     return UserError(f"{said}\n  {_what_to_do(status, model)}")
 
@@ -84,7 +84,7 @@ def not_the_api(address: str, content_type: str, was_answered: bool) -> CallFail
 
 def shortened(text: str) -> str:
     """One line, not long, without keys; a web page is not repeated."""
-    if text.lstrip().startswith("<"):
+    if _is_page(text):
         return "a web page"
     line = KEY_LIKE.sub("sk-...", " ".join(text.split()))
     return line if len(line) <= LONGEST_MESSAGE else line[:LONGEST_MESSAGE] + " ..."
@@ -102,6 +102,10 @@ def shown_address(url: str) -> str:
         raise mistake
     host = parts.netloc.rpartition("@")[2]
     return f"{parts.scheme}://{host}{parts.path}".rstrip("/")
+
+
+def _is_page(text: str) -> bool:
+    return text.lstrip().startswith("<")
 
 
 def _is_for_the_user(status: int, was_answered: bool) -> bool:

@@ -84,7 +84,7 @@ class ModelChain:
                 return self._fall_back(error, problem, history, budget)
             except CallFailed as error:
                 self._services.say(f"no answer from the model: {error}")
-                if error.failure is Failure.TOO_LARGE:
+                if error.failure in (Failure.TOO_LARGE, Failure.REFUSED):
                     if afresh or len(move.messages) == 1:
                         return self._fall_back(error, problem, history, budget)
                     afresh = True
@@ -127,7 +127,7 @@ class ModelChain:
         if isinstance(sent, CallFailed):
             result, used = sent, sent.usage
         else:
-            result, used = sent.answer, sent.answer.usage.plus(sent.lost)
+            result, used = sent.answer, sent.answer.usage
         paid = self._model.paid(used)
         fields = call_fields(
             step, request, self._sent, result, sent.attempts, question.is_repair, question.manifest, question.left_out

@@ -53,6 +53,17 @@ def result_text(measurement: Measurement) -> str:
     return score_text(measurement) + ("" if low == high else f" (95% interval {low:.4g} to {high:.4g})")
 
 
+def repair_text(problem: Any, repair: str) -> str:
+    """The offer of a near candidate, whole: a schedule on its line, another text between fences."""
+    if problem.kind != "kernel":
+        return f"this near candidate passes there:\n{fenced(repair)}"
+    return (
+        f"this near schedule is legal: {inline(repair)}"
+        if repair
+        else "nothing near it is legal but the untouched nest"
+    )
+
+
 def share_text(measurement: Measurement, limit_seconds: float | None) -> str:
     """`; 34% of the machine's limit`, or nothing where that is not known."""
     seconds = measurement.details.get("seconds")
@@ -89,8 +100,7 @@ def _judged(
         cause = _cause(verdict, without)
         yield f"rejected, {verdict.reason}" + (f": {cause}" if cause else "")
         if verdict.repair is not None and Grounding.REPAIR not in without:
-            what = "schedule" if problem.kind == "kernel" else "candidate"
-            yield f"this near {what} passes there: {_shown(problem, verdict.repair)}"
+            yield repair_text(problem, verdict.repair)
 
 
 def _accepted(trial: Trial, limit_seconds: float | None) -> Iterator[str]:
@@ -146,10 +156,3 @@ def _amount(line: Line, amount: float) -> str:
             return f"{amount:.0f} seconds"
         case _:
             return f"{amount:.0f} {line}"
-
-
-def _shown(problem: Any, text: str) -> str:
-    """A schedule whole, on its line; another text whole, between fences."""
-    if problem.kind != "kernel":
-        return f"\n{fenced(text)}"
-    return inline(text) if text else "the untouched nest"

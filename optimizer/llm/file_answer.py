@@ -14,13 +14,17 @@ from optimizer.llm.messages import Answer, Block, Outcome, Request, Usage
 from optimizer.names import nearest
 
 LARGEST_BYTES = 4_000_000
-FORMS = (
-    '{"evaluate": "the candidate", "rationale": "why"}',
-    '{"inspect": {"what": "..."}}',
-    '{"finish": "why"}',
-    '[{"inspect": {"what": "..."}}, {"evaluate": "the candidate"}]',
-    '{"text": "prose"}',
-    '{"content": [blocks of the Messages API], "stop_reason": "...", "usage": {"input_tokens": 0, "output_tokens": 0}}',
+FORMS: tuple[Any, ...] = (
+    {"evaluate": "the candidate", "rationale": "why"},
+    {"inspect": {"what": "..."}},
+    {"finish": "why"},
+    [{"inspect": {"what": "..."}}, {"evaluate": "the candidate"}],
+    {"text": "prose"},
+    {
+        "content": [{"type": "text", "text": "a message of the Messages API, as it came"}],
+        "stop_reason": "end_turn",
+        "usage": {"input_tokens": 0, "output_tokens": 0},
+    },
 )
 """How a turn can be answered."""
 MESSAGE_FIELDS = ("content", "stop_reason", "usage", "model")

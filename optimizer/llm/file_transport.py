@@ -47,14 +47,14 @@ class FileTransport:
 
     directory: Path
     chain: int
-    run: str
-    """Identifies the run, so that no answer to another run in the same folder is ever taken."""
-    answered: int = 0
-    """How many turns of this chain the run has recorded with an answer; counts on from there."""
     patience_seconds: float | None = None
     """How long to wait for one answer; None: for ever."""
     stop: threading.Event = field(default_factory=threading.Event)
     """Set by anybody, it ends the wait."""
+    run: str = field(kw_only=True)
+    """Identifies the run, so that no answer to another run in the same folder is ever taken."""
+    answered: int = field(kw_only=True)
+    """How many turns of this chain the run's journal has an answer to; counts on from there."""
     announce: Callable[[str], None] | None = None
     """Told what is being waited for."""
     poll_seconds: float = POLL_SECONDS
@@ -115,7 +115,7 @@ class FileTransport:
         return {
             "instructions": f"Answer with a file {self._path(number, RESPONSE).name} beside this one, in one of these "
             "forms. If it cannot be used, an .error.json says why: write it again.",
-            "forms": list(FORMS),
+            "forms": FORMS,
             "run": self.run,
             "chain": self.chain,
             "turn": self.answered + 1,
@@ -154,7 +154,7 @@ class FileTransport:
     def _reject(self, error_file: Path, problem: str) -> None:
         # The answer is what matters: a folder that has become unwritable does not end the wait for it.
         with suppress(OSError):
-            _write(error_file, {"error": problem, "forms": list(FORMS)})
+            _write(error_file, {"error": problem, "forms": FORMS})
         self._say(f"the answer cannot be used: {problem}; waiting for another one ({error_file.name})")
 
     def _path(self, number: int, ending: str) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from optimizer.llm.trace import Call
 
@@ -22,6 +23,8 @@ class Growth:
     """Prompt tokens of all chains without compaction."""
     paid: int
     """Prompt tokens that were really read."""
+    compactions: int
+    """How often a call did not repeat all of the one before it in its chain."""
 
 
 def growth_of(chains: Sequence[Sequence[Call]]) -> Growth | None:
@@ -35,17 +38,22 @@ def growth_of(chains: Sequence[Sequence[Call]]) -> Growth | None:
     without = sum(
         len(prompts) * prompts[0] + per_call * len(prompts) * (len(prompts) - 1) / 2 for prompts in answered if prompts
     )
-    return Growth(per_call, without, sum(map(sum, answered)))
+    return Growth(per_call, without, sum(map(sum, answered)), sum(map(_compactions, chains)))
 
 
 def _before_compaction(calls: Sequence[Call]) -> list[int]:
-    """The prompts of a chain's answered calls as long as each request repeats all of the one before."""
-    prompts: list[int] = []
-    length = 0
-    for call in calls:
-        if call.kept < length:
-            break
-        length = call.kept + len(call.messages)
-        if call.answer:
-            prompts.append(call.answer.usage.prompt)
-    return prompts
+    """The prompts of a chain's answered calls up to its first compaction."""
+    together = list(accumulate(_is_compacted(calls), max))
+    return [
+        call.answer.usage.prompt for call, is_past in zip(calls, together, strict=True) if call.answer and not is_past
+    ]
+
+
+def _compactions(calls: Sequence[Call]) -> int:
+    return sum(_is_compacted(calls))
+
+
+def _is_compacted(calls: Sequence[Call]) -> list[bool]:
+    """For each call of a chain, whether it leaves out messages of the one before it."""
+    lengths = [0, *(call.kept + len(call.messages) for call in calls)]
+    return [call.kept < before for call, before in zip(calls, lengths, strict=False)]

@@ -11,6 +11,7 @@ from optimizer.cli.explain import dependence_table
 from optimizer.errors import CandidateError, StepError
 from optimizer.kernel_problem import KernelProblem
 from optimizer.llm.briefing import ALL_OF_IT, Facts, Grounding, Inspection, What, Without, cut, inline
+from optimizer.llm.feedback import repair_text
 from optimizer.names import nearest
 from optimizer.polyhedral.explain import Explanation, dependences, explain
 from optimizer.polyhedral.legality import Judgement, Legal, judge
@@ -77,7 +78,7 @@ class NestQuestions:
     def _legal(self, candidate: Candidate, tree: Node, loop: str) -> str:
         judgement = self.problem.judge(candidate)
         if judgement.legal is not Legal.YES:
-            return f"{self._verdict(candidate, judgement)}: what it allows can be told once it is legal"
+            return f"{self._verdict(candidate, judgement)}\nWhat it allows can be told once it is legal."
         names = [each.name for each in loops(tree)]
         explanation = explain(self.problem.model, tree)
         if not loop:
@@ -149,7 +150,7 @@ class NestQuestions:
         if judgement.legal is Legal.UNKNOWN:
             return f"this schedule is not accepted: {judgement.detail}"
         repaired = self.problem.repair(candidate) if Grounding.REPAIR not in self.without else None
-        offer = f"; this near one would be legal: {inline(str(repaired))}" if repaired is not None else ""
+        offer = f"\n{repair_text(self.problem, str(repaired))}" if repaired is not None else ""
         return f"this schedule is illegal: {self._why_not(judgement)}{offer}"
 
     def _why_not(self, judgement: Judgement) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from optimizer.errors import InfrastructureError, UserError
@@ -12,6 +14,8 @@ from optimizer.llm.spans import Span, Value
 SCOPE = "loopwright"
 BATCH = 512
 """Spans sent at once."""
+LONGEST_REASON = 300
+"""Characters of what the exporter says of a failure."""
 EXTRA = "sending spans needs OpenTelemetry: pip install 'loopwright[trace]' (--otel FILE writes them without it)"
 
 
@@ -61,15 +65,36 @@ def send(spans: Sequence[Span], url: str) -> None:
         for span in spans
     ]
     exporter = OTLPSpanExporter(endpoint=url)
+    with _said(OTLPSpanExporter.__module__) as said:
+        try:
+            for start in range(0, len(readable), BATCH):
+                if exporter.export(readable[start : start + BATCH]) is not SpanExportResult.SUCCESS:
+                    why = f" ({said[0][:LONGEST_REASON]})" if said else ""
+                    raise InfrastructureError(
+                        f"the collector at {url} did not take the spans{why}: is it up, and is the path right, "
+                        "most often /v1/traces?"
+                    )
+        finally:
+            exporter.shutdown()
+
+
+@contextmanager
+def _said(logger_name: str) -> Generator[list[str]]:
+    """What a logger says meanwhile, instead of letting it write to the terminal."""
+    said: list[str] = []
+
+    class Keep(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            said.append(record.getMessage())
+
+    logger, handler = logging.getLogger(logger_name), Keep()
+    propagated, logger.propagate = logger.propagate, False
+    logger.addHandler(handler)
     try:
-        for start in range(0, len(readable), BATCH):
-            if exporter.export(readable[start : start + BATCH]) is not SpanExportResult.SUCCESS:
-                raise InfrastructureError(
-                    f"the collector at {url} did not take the spans: is it up, and is the path right "
-                    "(most often /v1/traces)?"
-                )
+        yield said
     finally:
-        exporter.shutdown()
+        logger.removeHandler(handler)
+        logger.propagate = propagated
 
 
 def _span_json(span: Span) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from optimizer.llm.breaker import Breaker
 from optimizer.llm.gate import Gate
-from optimizer.llm.messages import Answer, CallFailed, Failure, Request, Transport, Usage
+from optimizer.llm.messages import Answer, CallFailed, Failure, Request, Transport
 from optimizer.services import RunStopped
 
 WORTH_ANOTHER_TRY = {Failure.RATE_LIMITED, Failure.OVERLOADED, Failure.SERVER_ERROR, Failure.UNREACHABLE}
@@ -34,8 +34,6 @@ class Sent:
 
     answer: Answer
     attempts: int
-    lost: Usage = Usage()
-    """What the tries before used, as far as it is known: those that broke off within an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +57,9 @@ class Sender:
     def ask(self, request: Request, on_wait: Callable[[str], None] = lambda _: None) -> Sent:
         """The model's answer; `on_wait` is told of every wait, and of every new try.
 
-        Raises `CallFailed` after the last try, with the number of tries and what they used; `BreakerOpen` when no call
-        is made at present; `RunStopped` when `stop` was set during a wait; and `UserError` as the transport does.
+        A try that has cost something, because the answer broke off, is the last one: a call never costs more than one
+        answer. Raises `CallFailed` after the last try, with the number of tries and what it used; `BreakerOpen` when no
+        call is made at present; `RunStopped` when `stop` was set during a wait; and `UserError` as the transport does.
         """
         turn = self.breaker.enter()
         report = self.breaker.withdrawn
@@ -77,20 +76,18 @@ class Sender:
 
     def _ask(self, request: Request, on_wait: Callable[[str], None]) -> Sent:
         failures: Counter[Failure] = Counter()
-        lost = Usage()
         while True:
             try:
                 answer = self._try(request, on_wait)
             except CallFailed as error:
                 failures[error.failure] += 1
-                lost = lost.plus(error.usage)
                 wait = self._wait(error, request, failures)
                 if wait is None:
                     tries = failures.total()
-                    raise CallFailed(error.failure, str(error), error.retry_after, tries, lost) from error
+                    raise CallFailed(error.failure, str(error), error.retry_after, tries, error.usage) from error
                 on_wait(f"{WORDS[error.failure]}: again in {wait:.3g} s")
             else:
-                return Sent(answer, failures.total() + 1, lost)
+                return Sent(answer, failures.total() + 1)
             self._pause(wait)
             on_wait(f"asking again ({failures.total() + 1} of {self.attempts})")
 
@@ -113,7 +110,7 @@ class Sender:
         """Seconds before the next try; None when there is to be none."""
         tries = failures.total()
         once_more = error.failure in WORTH_ONE_MORE_TRY and failures[error.failure] == 1
-        if tries >= self.attempts or not (once_more or error.failure in WORTH_ANOTHER_TRY):
+        if tries >= self.attempts or error.usage.total or not (once_more or error.failure in WORTH_ANOTHER_TRY):
             return None
         if error.retry_after:
             return error.retry_after if error.retry_after <= self.longest_wait else None

@@ -67,7 +67,7 @@ class _Spans:
 
     def _of_chain(self, chain: Chain) -> list[Span]:
         path = f"chain {chain.number}"
-        inner = [span for step in chain.steps for span in self._of_step(step, chain.number, path)]
+        inner = [span for step in chain.steps for span in self._of_step(step, chain, path)]
         if not inner:
             return []
         attributes: dict[str, Value] = {"loopwright.chain": chain.number}
@@ -80,15 +80,15 @@ class _Spans:
             }
         return [self._around(path, path, "run", attributes, inner), *inner]
 
-    def _of_step(self, step: Step, chain: int, parent: str) -> list[Span]:
+    def _of_step(self, step: Step, chain: Chain, parent: str) -> list[Span]:
         path = f"{parent}/step {step.number}"
-        inner = [self._of_call(call, chain, path, index) for index, call in enumerate(step.calls)]
+        inner = [self._of_call(call, chain.number, path, index) for index, call in enumerate(step.calls)]
         if step.trial:
-            is_tool = bool(step.calls) and step.fallback is None
+            is_tool = bool(chain.calls) and step.fallback is None
             inner += self._of_trial(step.trial, path, step.judging_started, step.judging_ended, is_tool)
         if not inner:
             return []
-        attributes: dict[str, Value] = {"loopwright.chain": chain, "loopwright.step": step.number}
+        attributes: dict[str, Value] = {"loopwright.chain": chain.number, "loopwright.step": step.number}
         if step.fallback is not None:
             attributes["loopwright.fallback"] = _short(step.fallback)
         return [self._around(f"step {step.number}", path, parent, attributes, inner), *inner]
@@ -103,8 +103,8 @@ class _Spans:
             "loopwright.usd": call.charged.usd,
             "loopwright.attempts": call.attempts,
             "loopwright.is_repair": call.is_repair,
+            "loopwright.left_out": [_short(f"{part.name}: {part.tokens} tokens, {part.why}") for part in call.left_out],
             **_parts("loopwright.prompt", call.manifest),
-            **_parts("loopwright.left_out", call.left_out),
         }
         if call.answer:
             usage = call.answer.usage
@@ -184,7 +184,7 @@ def _parts(prefix: str, parts: Sequence[Part]) -> dict[str, Value]:
     """Tokens by part; parts of one name are added."""
     tokens: dict[str, Value] = {}
     for part in parts:
-        name = f"{prefix}.{_clean(part.name)}"
+        name = f"{prefix}.{_clean(part.name).replace(' ', '_')}"
         tokens[name] = cast("int", tokens.get(name, 0)) + part.tokens
     return tokens
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from optimizer.budget import Amounts
 from optimizer.errors import UserError
@@ -72,7 +72,7 @@ class Call:
     def tools(self) -> tuple[ToolUse, ...]:
         """The tools that the answer asks for, in order."""
         blocks = self.answer.content if self.answer else ()
-        return tuple(ToolUse(block["name"], block["input"]) for block in blocks if block.get("type") == "tool_use")
+        return tuple(_tool_of(block) for block in blocks if block.get("type") == "tool_use")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,9 @@ class Chain:
     number: int
     steps: tuple[Step, ...] = ()
     prefixes: tuple[Event, ...] = ()
-    """The stable beginnings of its prompts: system, tools, briefing."""
+    """The stable beginnings of its prompts: system, tools."""
+    notes: tuple[Event, ...] = ()
+    """What else the policy recorded for the whole chain."""
     in_flight: tuple[Flight, ...] = ()
     lost: tuple[Flight, ...] = ()
 
@@ -227,19 +229,21 @@ class _Fold:
 
     def _noted(self, event: Event, at: float) -> float:
         """What a policy recorded of its own work."""
-        if "reservation" in event:
-            self._flights.pop(event["reservation"], None)
+        _, flight = self._flights.pop(event.get("reservation", -1), (0, None))
         if event["event"] == "prefix":
             chain = self._chain(event["chain"])
             self._chains[chain.number] = replace(chain, prefixes=(*chain.prefixes, event))
         elif event["event"] == "call":
-            call = _call_of(event, at)
+            call = _call_of(event, at, flight)
             self._change(event, calls=(*self._step(event).calls, call))
             return call.started
         elif event["event"] == "fallback":
             self._change(event, fallback=str(event["why"]))
-        elif "chain" in event and "step" in event:
+        elif "step" in event:
             self._change(event, notes=(*self._step(event).notes, event))
+        elif "chain" in event:
+            chain = self._chain(event["chain"])
+            self._chains[chain.number] = replace(chain, notes=(*chain.notes, event))
         return at
 
     def _chain(self, number: int) -> Chain:
@@ -253,12 +257,13 @@ class _Fold:
         self._steps[event["chain"], event["step"]] = replace(self._step(event), **fields)
 
 
-def _call_of(event: Event, at: float) -> Call:
+def _call_of(event: Event, at: float, flight: Flight | None) -> Call:
+    """One that failed began when its cost was set aside; one with an answer may have waited for its turn after that."""
     request, failure = event["request"], event["failure"]
     answer = _answer_of(event["answer"]) if event["answer"] else None
-    charged = Amounts(**event["amount"])
+    started = at - answer.seconds if answer else flight.started if flight else at
     return Call(
-        started=at - (answer.seconds if answer else charged.seconds),
+        started=started,
         ended=at,
         model=request["model"],
         max_tokens=request["max_tokens"],
@@ -273,7 +278,7 @@ def _call_of(event: Event, at: float) -> Call:
         is_repair=event["is_repair"],
         manifest=tuple(Part(part["part"], part["tokens"]) for part in event["manifest"]),
         left_out=tuple(Part(part["part"], part["tokens"], part["why"]) for part in event["left_out"]),
-        charged=charged,
+        charged=Amounts(**event["amount"]),
     )
 
 
@@ -282,6 +287,14 @@ def _answer_of(data: Event) -> Answer:
     return Answer(
         content, Outcome(data["outcome"]), Usage(**data["usage"]), data["model"], data["seconds"], data["stop_reason"]
     )
+
+
+def _tool_of(block: Block) -> ToolUse:
+    """The arguments of a model are what it made of them: they need not be an object."""
+    arguments = block.get("input")
+    if not isinstance(arguments, Mapping):
+        arguments = {"input": arguments}
+    return ToolUse(str(block.get("name")), cast("Mapping[str, Any]", arguments))
 
 
 def _numbers(known: Sequence[Chain] | Sequence[Step], what: str) -> str:

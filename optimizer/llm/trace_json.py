@@ -26,6 +26,7 @@ def _chain_json(chain: Chain, full: bool) -> dict[str, Any]:
     return {
         "chain": chain.number,
         "prefixes": prefixes,
+        "notes": [dict(note) for note in chain.notes],
         "steps": [_step_json(step, full) for step in chain.steps],
         "lost": [_flight_json(flight) for flight in chain.lost],
         "in_flight": [_flight_json(flight) for flight in chain.in_flight],

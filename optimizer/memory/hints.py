@@ -17,7 +17,7 @@ from optimizer.run import Run
 
 DAYS = 90
 """How long an entry is offered: machines, compilers and kernels change."""
-MOST_TRIED = 50
+MOST_TRIED = 20
 """Entries that are looked at for one problem: each costs a proof."""
 
 
@@ -51,7 +51,7 @@ class Hint:
     """Id of the entry."""
 
 
-def remember(run: Run, now: datetime | None = None, days: int = DAYS, memory: Memory | None = None) -> Entry | None:
+def remember(run: Run, days: int = DAYS, memory: Memory | None = None) -> Entry | None:
     """Keep the winner of a run on a kernel; None when there is nothing that deserves it.
 
     Only a winner that was accepted, measured again beside the other finalists, and faster than the original with all
@@ -63,7 +63,8 @@ def remember(run: Run, now: datetime | None = None, days: int = DAYS, memory: Me
         return None
     if winner.number == 0 or winner.measurement is None or measured.interval[0] <= 1.0:
         return None
-    now = now or datetime.now(UTC)
+    # Of the measurement: a finished run that is only told again makes nothing younger.
+    created = datetime.fromtimestamp(winner.when, UTC)
     structure = structure_of(problem.nest)
     entry = Entry(
         kernel=_line(problem.kernel),
@@ -80,8 +81,8 @@ def remember(run: Run, now: datetime | None = None, days: int = DAYS, memory: Me
         machine=machine,
         machine_description=_line(str(run.specification.machine.get("description", "unknown"))),
         run=_line(str(run.directory.absolute())),
-        created=now,
-        expires=now + timedelta(days=days),
+        created=created,
+        expires=created + timedelta(days=days),
     )
     (memory or Memory()).add(entry)
     return entry
@@ -101,13 +102,14 @@ def hints(
     alike = [(like, entry) for entry in usable if (like := _likeness(entry, problem, structure)) is not None]
     alike.sort(key=lambda pair: (pair[0], _distance(pair[1], problem), -pair[1].speedup, pair[1].id))
     found: dict[str, Hint] = {}
+    original = problem.baseline.digest
     for like, entry in alike[:MOST_TRIED]:
         with suppress(CandidateError):
             text = entry.schedule
             if like is not Likeness.SAME:
                 text = str(schedule_of(problem.nest, structure, entry.pattern))
             candidate = problem.parse(text)
-            if candidate.digest not in found and candidate != problem.baseline and problem.is_admissible(candidate):
+            if candidate.digest not in (original, *found) and problem.is_admissible(candidate):
                 found[candidate.digest] = Hint(candidate.text, _source(entry, like), entry.id)
         if len(found) >= most:
             break

@@ -44,6 +44,7 @@ class External:
         from optimizer.llm.chain import Model, ModelChain
         from optimizer.llm.file_transport import FileTransport
         from optimizer.llm.gate import Gate
+        from optimizer.llm.record import past_calls
         from optimizer.llm.sender import Sender
         from optimizer.llm.setup import TaskOptions, fallback_of
 
@@ -51,7 +52,13 @@ class External:
         folder = Path(self.folder).absolute() if self.folder else services.directory / "external"
         run = services.directory.name
         transport = FileTransport(
-            folder, services.chain, self.patience, services.stopping, run=run, announce=services.say
+            folder,
+            services.chain,
+            self.patience,
+            services.stopping,
+            run=run,
+            answered=len(past_calls(services.notes())),
+            announce=services.say,
         )
         sender = Sender(transport, Gate(1), Breaker(), attempts=1, stop=services.stopping)
         model = Model("external", max_tokens=16_000, effort=None, price=None)

@@ -28,7 +28,7 @@ class Llm:
     """Address of the server; `ANTHROPIC_BASE_URL`, else the public API, when not given."""
     max_tokens: int = 16_000
     """Of one answer, thinking included."""
-    timeout: float = 600.0
+    timeout: float = 300.0
     """Seconds of silence after which a call has failed."""
     calls_per_step: int = 8
     """Calls of the model for one proposal, look-ups included."""
