@@ -88,6 +88,16 @@ def test_a_failed_call_began_when_its_cost_was_set_aside() -> None:
     assert (call.seconds, call.started) == (30.0, BEGAN)
 
 
+def test_a_baseline_that_is_judged_takes_its_time() -> None:
+    journal = ModelJournal()
+    journal.now += 5
+    journal.trial(accepted(4.0))
+    run = trace_of(journal.events)
+    assert (run.started, run.ended) == (BEGAN + 3.5, BEGAN + 5)
+    lengths = {span.name: (span.end - span.start) / 1e9 for span in spans(journal)}
+    assert lengths == {"run matmul": 1.5, "judge trial 0": 1.5, "legality": 0.5, "timing": 1.0}
+
+
 def test_a_chain_that_gives_up_says_why() -> None:
     journal = ModelJournal()
     journal.baseline()

@@ -15,7 +15,16 @@ from optimizer.llm.breaker import BreakerOpen
 from optimizer.llm.conversation import Question, Task, briefing_blocks, marked, next_move
 from optimizer.llm.messages import CallFailed, Failure, Message, Request, Usage
 from optimizer.llm.prices import Price
-from optimizer.llm.record import CALL, FALLBACK, PREFIX, PastCall, call_fields, past_calls, prefix_fields
+from optimizer.llm.record import (
+    CALL,
+    FALLBACK,
+    PREFIX,
+    PastCall,
+    call_fields,
+    last_sent,
+    past_calls,
+    prefix_fields,
+)
 from optimizer.llm.sender import Sender, Sent
 from optimizer.llm.setup import TaskOptions, task_of
 from optimizer.protocols import Policy, Proposal
@@ -59,7 +68,7 @@ class ModelChain:
         self._services, self._options = services, options
         self._sender, self._model, self._fallback = sender, model, fallback
         self._calls: list[PastCall] = past_calls(services.notes())
-        self._sent: tuple[Message, ...] = self._calls[-1].messages if self._calls else ()
+        self._sent = last_sent(services.notes())
         self._prefix = next((note["digest"] for note in services.notes() if note["event"] == PREFIX), None)
 
     @cached_property

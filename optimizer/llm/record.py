@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -33,18 +33,29 @@ class PastCall:
 def past_calls(notes: Iterable[Mapping[str, Any]]) -> list[PastCall]:
     """The answered calls of one chain, in order. Raises `KeyError` or `ValueError` for notes that are none of ours."""
     found: list[PastCall] = []
-    messages: tuple[Message, ...] = ()
-    for note in notes:
-        if note["event"] != CALL:
-            continue
-        request, answer, amount = note["request"], note["answer"], note["amount"]
-        messages = (*messages[: request["kept"]], *request["messages"])
+    for note, messages in _sent(notes):
+        answer, amount = note["answer"], note["amount"]
         if answer is None:
             continue
         cost = Cost(answer["seconds"], amount["calls"], amount["tokens"], amount["usd"])
         outcome = Outcome(answer["outcome"])
         found.append(PastCall(note["step"], messages, tuple(answer["content"]), outcome, note["is_repair"], cost))
     return found
+
+
+def last_sent(notes: Iterable[Mapping[str, Any]]) -> tuple[Message, ...]:
+    """The messages of a chain's last call, answered or not; none before the first."""
+    sent = [messages for _, messages in _sent(notes)]
+    return sent[-1] if sent else ()
+
+
+def _sent(notes: Iterable[Mapping[str, Any]]) -> Iterator[tuple[Mapping[str, Any], tuple[Message, ...]]]:
+    """Every call with all of its messages: the journal has those that are not in the call before it."""
+    messages: tuple[Message, ...] = ()
+    for note in notes:
+        if note["event"] == CALL:
+            messages = (*messages[: note["request"]["kept"]], *note["request"]["messages"])
+            yield note, messages
 
 
 def prefix_fields(request: Request) -> dict[str, Any]:

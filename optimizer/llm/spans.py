@@ -62,7 +62,9 @@ class _Spans:
         attributes = {"loopwright.problem": name, "loopwright.policy": self._policy, **stopped}
         root = self._span(f"run {name}", "run", "", run.started, run.ended, attributes)
         chains = [span for chain in run.chains for span in self._of_chain(chain)]
-        baseline = self._of_trial(run.baseline, "run", run.started, run.started) if run.baseline else []
+        if run.baseline is None:
+            return (root, *chains)
+        baseline = self._of_trial(run.baseline, "run", run.baseline_started, run.baseline_ended)
         return (root, *baseline, *chains)
 
     def _of_chain(self, chain: Chain) -> list[Span]:

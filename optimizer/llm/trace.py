@@ -131,6 +131,8 @@ class RunTrace:
     started: float = 0.0
     ended: float = 0.0
     baseline: Trial | None = None
+    baseline_started: float = 0.0
+    baseline_ended: float = 0.0
     chains: tuple[Chain, ...] = ()
     finalists: tuple[Event, ...] = ()
     """As the journal writes them: trial, answer."""
@@ -215,8 +217,9 @@ class _Fold:
 
     def _judged(self, trial: Trial, at: float) -> float:
         if trial.number == 0:
-            self._run = replace(self._run, baseline=trial)
-            return at - trial.cost.seconds
+            took = sum(verdict.seconds for verdict in trial.verdicts)  # the baseline is charged for nothing
+            self._run = replace(self._run, baseline=trial, baseline_started=at - took, baseline_ended=at)
+            return at - took
         self._change({"chain": trial.chain, "step": trial.step}, trial=trial, judging_ended=at)
         return self._steps[trial.chain, trial.step].judging_started
 

@@ -24,6 +24,8 @@ LONGEST_LINE = 2**28
 CANCEL_SECONDS = 60.0
 """What a cancelled job may take to save its work."""
 EXIT_SECONDS = 10.0
+GONE = (anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError, anyio.ClosedResourceError)
+"""What a pipe raises whose other end is closed."""
 
 Tell = Callable[[str, float | None, float | None], Awaitable[None]]
 """Told a message, how much is done, and out of how much."""
@@ -69,9 +71,8 @@ class Engine:
                 with anyio.CancelScope(shield=True):
                     await self._cancel(self._number)
                 raise
-            except (anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError, anyio.ClosedResourceError):
-                with anyio.CancelScope(shield=True):
-                    status = await self._end()
+            except GONE:
+                status = await self._end()
                 raise JobFailed(
                     f"the engine stopped unexpectedly in {job} (exit status {status}); its last words are in the "
                     "server's log, and the next call starts a new one"
@@ -103,7 +104,7 @@ class Engine:
                     reply = await self._receive()
                     if reply.get("number") == number and ("error" in reply or "answer" in reply):
                         return
-            except (anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError, anyio.ClosedResourceError):
+            except GONE:
                 pass
         await self._end()
 

@@ -2,8 +2,8 @@
 
 A process of its own, because isl belongs to one thread and holds the interpreter while it computes, and the server has
 to answer meanwhile; and because a crash ends only this process. Two threads: the main one does the jobs, another one
-listens, so that a job can be cancelled. Cancelling is what an interrupt from the keyboard is: a run ends with everything
-saved. When the server is gone, so is the engine.
+listens, so that a job can be cancelled. To cancel is the same as an interrupt from the keyboard: a run ends with
+everything saved. When the server is gone, so is the engine.
 """
 
 from __future__ import annotations

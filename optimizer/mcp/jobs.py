@@ -1,6 +1,7 @@
 """What the tools and resources do. Runs in the engine's process, one job at a time.
 
-A job takes the root, a way to tell how far it is, and its arguments; its answer is the JSON of the command of that name.
+A job takes the root, a way to tell how far it is, and its arguments. Its answer is what the command of that name prints
+with --json.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from optimizer.journal import FILE_NAME, read_record
 from optimizer.kernel_problem import KernelProblem
 from optimizer.kernel_run import exported_module, kernel_specification, machine_of_times, measurement_text, module_text
 from optimizer.mcp.confinement import Root
-from optimizer.mcp.policies import POLICIES
+from optimizer.mcp.policies import OWN_POLICIES
 from optimizer.plan import Plan, StopReason
 from optimizer.polyhedral.explain import explain as explain_nest
 from optimizer.polyhedral.model import model_of
@@ -120,7 +121,8 @@ def export(
     verdicts = verdicts_on(problem, candidate, 0, True, lambda reason: tell(f"waiting: {reason}"))
     last, measurement = verdicts[-1], measurement_of(verdicts)
     if last.status is not Status.OK or measurement is None:
-        raise UserError(f"nothing is written, because the schedule was not accepted: {last.reason}: {last.detail}")
+        hint = "" if last.repair is None else f"; the nearest legal schedule: {last.repair or '(the original)'}"
+        raise UserError(f"nothing was written, the schedule is {last.status}: {last.reason}: {last.detail}{hint}")
     text = module_text(
         problem,
         candidate,
@@ -200,7 +202,7 @@ def _confined(root: Root, directory: Path) -> RunSpecification:
     """The specification of a run as this server makes them: the file may have been written by somebody else."""
     specification = read_specification(directory)
     problem = specification.problem
-    if problem.get("kind") != "kernel" or problem.get("arguments_file") or specification.policy not in POLICIES:
+    if problem.get("kind") != "kernel" or problem.get("arguments_file") or specification.policy not in OWN_POLICIES:
         raise UserError(f"run {directory.name} was not made by this server: use the command line for it")
     root.kernel(str(problem.get("kernel")))
     return specification

@@ -2,4 +2,7 @@
 
 from __future__ import annotations
 
-POLICIES = ("polyhedral", "hillclimb", "random")
+from typing import Literal, get_args
+
+OwnPolicy = Literal["polyhedral", "hillclimb", "random"]
+OWN_POLICIES: tuple[str, ...] = get_args(OwnPolicy)
