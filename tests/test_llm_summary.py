@@ -50,11 +50,11 @@ def test_every_verdict_is_kept(gemm: KernelProblem) -> None:
     accepted = lines.index("Accepted, best first:")
     assert lines[accepted + 1 : accepted + 3] == ["1.30x `tile(k=8); parallel(i)`", "1.10x `parallel(i)`"]
     assert "illegal (C RAW S1->S1 at k): `parallel(k)`; `reverse(k)`" in lines
-    assert any(line.startswith("invalid_step (step 1") and line.endswith(": `parallel(q)`") for line in lines)
+    assert "invalid_step (there is no loop q; the loops are...): `parallel(q)`" in lines
     assert any(line.startswith("unparsable (") and line.endswith(": `tile(i=8`") for line in lines)
     assert "too_slow (over 3 s): `unroll(j)`" in lines
     assert "duplicate: `parallel(i)` 1x" in lines
-    assert any(line.startswith("Do not propose any of these again.") for line in lines)
+    assert "Do not propose any of these again." in lines
 
 
 def test_nothing_is_dropped_from_a_long_chain(long_chain: tuple[KernelProblem, tuple[Trial, ...]]) -> None:
@@ -101,7 +101,8 @@ def test_repairs_that_were_not_tried_are_offered_again(gemm: KernelProblem) -> N
     repair = history[1].verdicts[-1].repair
     assert repair
     offer = f"Offered as repairs and not tried yet: `{repair}`"
-    assert offer in summary_text(gemm, history)
+    lines = summary_text(gemm, history).splitlines()
+    assert lines.index(offer) > lines.index("Do not propose any of these again.")
     assert "Offered" not in summary_text(gemm, history, {Grounding.REPAIR})
     assert "Offered" not in summary_text(gemm, (*history, trial_of(gemm, 2, repair)))
 
@@ -119,7 +120,7 @@ def test_ablations(gemm: KernelProblem) -> None:
 
 def test_a_chain_without_trials_and_one_without_success(gemm: KernelProblem) -> None:
     assert "Best so far: the original itself, 1.00x." in summary_text(gemm, [untouched(gemm)])
-    assert "nothing was tried yet" in summary_text(gemm, [untouched(gemm)])
+    assert "Nothing was tried yet" in summary_text(gemm, [untouched(gemm)])
     assert "nothing was accepted" in summary_text(gemm, [])
     error = Verdict(Status.ERROR, "timing", Reason.INFRASTRUCTURE, "the disk is full")
     failed = replace(trial_of(gemm, 1, "parallel(i)"), verdicts=(error,))

@@ -57,11 +57,9 @@ def repair_text(problem: Any, repair: str) -> str:
     """The offer of a near candidate, whole: a schedule on its line, another text between fences."""
     if problem.kind != "kernel":
         return f"this near candidate passes there:\n{fenced(repair)}"
-    return (
-        f"this near schedule is legal: {inline(repair)}"
-        if repair
-        else "nothing near it is legal but the untouched nest"
-    )
+    if not repair:
+        return "nothing near it is legal but the untouched nest"
+    return f"this near schedule is legal: {inline(repair)}"
 
 
 def share_text(measurement: Measurement, limit_seconds: float | None) -> str:

@@ -169,7 +169,8 @@ class NestQuestions:
         for leaf in leaves(tree):
             for loop in leaf.values:
                 if walk := self._walk(leaf, loop):
-                    lines.append(f"{leaf.statement} along {loop}{' (innermost)' * _is_innermost(tree, loop)}: {walk}")
+                    place = f"{loop} (innermost)" if _is_innermost(tree, loop) else loop
+                    lines.append(f"{leaf.statement} along {place}: {walk}")
         return "\n".join(dict.fromkeys(lines))
 
     def _walk(self, leaf: Leaf, loop: str) -> str:

@@ -43,8 +43,9 @@ def summary_text(
         _best(problem, best_of(history), limit_seconds),
         *_accepted(tried),
         *_rejected(tried, without),
+        "Do not propose any of these again." if tried else "Nothing was tried yet.",
         *_offers(tried, without),
-        _next(tried),
+        "Next: change one thing of the best so far, or follow an idea that none of these had.",
     ]
     if budget is not None and (left := left_text(budget)):
         lines.append(left)
@@ -90,7 +91,8 @@ def _rejected(tried: Sequence[Trial], without: Without) -> Iterator[str]:
     if any(trial.status is Status.REJECTED for trial in tried):
         yield "Rejected, by reason and cause:"
     for (reason, cause), texts in groups.items():
-        yield f"{reason}{f' ({cause})' * bool(cause)}: {'; '.join(texts)}"
+        why = f"{reason} ({cause})" if cause else reason
+        yield f"{why}: {'; '.join(texts)}"
     if duplicates:
         repeated = "; ".join(f"{text} {count}x" for text, count in duplicates.items())
         yield f"duplicate: {repeated}"
@@ -107,32 +109,27 @@ def _offers(tried: Sequence[Trial], without: Without) -> Iterator[str]:
         yield f"Offered as repairs and not tried yet: {'; '.join(map(_short, fresh))}"
 
 
-def _next(tried: Sequence[Trial]) -> str:
-    if not tried:
-        return "Next: nothing was tried yet."
-    return "Do not propose any of these again. Next: a change of the best so far, or another idea than all of these."
-
-
 def _cause(verdict: Verdict, without: Without) -> str:
     if Grounding.WITNESS in without and verdict.reason in COUNTEREXAMPLES:
         return ""
     witness = verdict.witness or {}
     if verdict.reason is Reason.ILLEGAL and {"array", "kind", "source", "sink"} <= set(witness):
         at = f" at {witness['loop']}" if witness.get("loop") else ""
-        return _middle_out(
-            f"{witness['array']} {witness['kind']} {witness['source']}->{witness['sink']}{at}", LONGEST_CAUSE
-        )
-    return _middle_out(" ".join(verdict.detail.split()), LONGEST_CAUSE)
+        between = f"{witness['array']} {witness['kind']} {witness['source']}->{witness['sink']}{at}"
+        return _ending_in_dots(between, LONGEST_CAUSE)
+    # A step's fault begins with the step, which the candidate's text shows.
+    fault = verdict.detail.partition("`: ")[2] if verdict.reason is Reason.INVALID_STEP else ""
+    return _ending_in_dots(" ".join((fault or verdict.detail).replace("`", "'").split()), LONGEST_CAUSE)
 
 
 def _short(text: str) -> str:
     """A candidate on one line; of a long one, its beginning and its end."""
     line = " ".join(text.split())
-    return inline(_middle_out(line, LONGEST_TEXT)) if line else "(empty)"
+    half = (LONGEST_TEXT - 3) // 2
+    if len(line) > LONGEST_TEXT:
+        line = f"{line[:half]}...{line[-half:]}"
+    return inline(line) if line else "(empty)"
 
 
-def _middle_out(line: str, most: int) -> str:
-    if len(line) <= most:
-        return line
-    half = (most - 3) // 2
-    return f"{line[:half]}...{line[-half:]}"
+def _ending_in_dots(line: str, most: int) -> str:
+    return line if len(line) <= most else f"{line[: most - 3]}..."
