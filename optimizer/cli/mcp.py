@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -23,8 +24,8 @@ def mcp(root: str, transport: Literal["stdio", "http"], host: str, port: int) ->
     """Serve the engine to coding agents.
 
     An agent that speaks the Model Context Protocol lists, explains, checks, runs and exports kernels: it is the policy,
-    and no key is needed here. All paths that it names are confined to --root, and its runs are kept there, in
-    .loopwright/runs.
+    and no key is needed here. The tools answer what the commands print with --json. All paths that an agent names are
+    confined to --root, and its runs are kept there, in .loopwright/runs.
     """
     _check_installed()
     import anyio
@@ -37,7 +38,8 @@ def mcp(root: str, transport: Literal["stdio", "http"], host: str, port: int) ->
         anyio.run(serve_stdio, confined)
     else:
         check_loopback(host)
-        anyio.run(serve_http, confined, host, port, say)
+        with suppress(KeyboardInterrupt):  # the way to end it
+            anyio.run(serve_http, confined, host, port, say)
 
 
 def _check_installed() -> None:

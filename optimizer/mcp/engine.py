@@ -24,8 +24,14 @@ LONGEST_LINE = 2**28
 CANCEL_SECONDS = 60.0
 """What a cancelled job may take to save its work."""
 EXIT_SECONDS = 10.0
-GONE = (anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError, anyio.ClosedResourceError)
-"""What a pipe raises whose other end is closed."""
+GONE = (
+    anyio.EndOfStream,
+    anyio.IncompleteRead,
+    anyio.DelimiterNotFound,
+    anyio.BrokenResourceError,
+    anyio.ClosedResourceError,
+)
+"""What a pipe raises whose other end is closed, or sends no line."""
 
 Tell = Callable[[str, float | None, float | None], Awaitable[None]]
 """Told a message, how much is done, and out of how much."""
@@ -67,9 +73,7 @@ class Engine:
             self._number += 1
             try:
                 return await self._exchange(self._number, job, arguments, tell)
-            except anyio.get_cancelled_exc_class():
-                with anyio.CancelScope(shield=True):
-                    await self._cancel(self._number)
+            except JobFailed:
                 raise
             except GONE:
                 status = await self._end()
@@ -77,6 +81,10 @@ class Engine:
                     f"the engine stopped unexpectedly in {job} (exit status {status}); its last words are in the "
                     "server's log, and the next call starts a new one"
                 ) from None
+            except BaseException:  # the caller is cancelled, or cannot be told anything any more
+                with anyio.CancelScope(shield=True):
+                    await self._cancel(self._number)
+                raise
 
     async def _exchange(self, number: int, job: str, arguments: Mapping[str, Any], tell: Tell) -> Any:
         if self._process is None:
@@ -110,15 +118,18 @@ class Engine:
 
     async def _start(self) -> None:
         places = [str(Path(optimizer.__file__).resolve().parent.parent), os.environ.get("PYTHONPATH", "")]
-        self._process = await anyio.open_process(
-            # -P: nothing in the folder where the server was started may pass for a module.
-            [sys.executable, "-P", "-m", "optimizer.mcp.engine_main", str(self._root.path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=None,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, places))},
-            start_new_session=True,
-        )
+        try:
+            self._process = await anyio.open_process(
+                # -P: nothing in the folder where the server was started may pass for a module.
+                [sys.executable, "-P", "-m", "optimizer.mcp.engine_main", str(self._root.path)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=None,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, places))},
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise JobFailed(f"the engine cannot be started: {error}") from error
         assert self._process.stdout is not None
         self._replies = BufferedByteReceiveStream(self._process.stdout)
 

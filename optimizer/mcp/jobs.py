@@ -29,7 +29,8 @@ from optimizer.plan import Plan, StopReason
 from optimizer.polyhedral.explain import explain as explain_nest
 from optimizer.polyhedral.model import model_of
 from optimizer.polyhedral.schedule import parse_schedule
-from optimizer.run import Run, RunSpecification, make_problem, read_specification
+from optimizer.registry import make_problem
+from optimizer.run import Run, RunSpecification, read_specification
 from optimizer.run import resume as resume_run
 from optimizer.run import start as start_run
 from optimizer.selection import select
