@@ -29,3 +29,10 @@ def score_text(measurement: Measurement | None) -> str:
     if measurement.unit == "tests":
         return f"{measurement.details['passed']} of {measurement.details['total']} tests"
     return f"{measurement.score:.6g} {measurement.unit}".rstrip()
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Text columns as wide as their widest cell, two spaces apart."""
+    widths = [max(len(cell) for cell in column) for column in zip(header, *rows, strict=True)]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in (header, *rows)]
+    return "\n".join(line.rstrip() for line in lines)

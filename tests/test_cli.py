@@ -11,9 +11,9 @@ from click.testing import CliRunner
 
 from kernels import catalog
 from optimizer.cli import COMMANDS, Commands, main
-from optimizer.cli.output import print_json, table
+from optimizer.cli.output import print_json
 from optimizer.errors import CandidateError, InfrastructureError, UserError
-from optimizer.wording import seconds_text, speedup_text
+from optimizer.wording import seconds_text, speedup_text, table
 
 HEAVY = ("numpy", "numba", "islpy", "rich", "scipy", "pydantic", "psutil")
 

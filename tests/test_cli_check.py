@@ -8,9 +8,9 @@ from click.testing import CliRunner
 
 from optimizer.candidate import Candidate
 from optimizer.cli import main
-from optimizer.cli.check import check_json
 from optimizer.kernel_problem import KernelProblem
 from optimizer.verdict import Measurement, Reason, Status, Verdict
+from optimizer.views.check import check_json
 
 KEYS = {"kernel", "schedule", "status", "reason", "detail", "witness", "repair", "speedup", "interval", "assurance"}
 
@@ -59,7 +59,7 @@ def test_infrastructure_trouble_is_status_3(monkeypatch: pytest.MonkeyPatch) -> 
         assert verifiers
         return (Verdict(Status.ERROR, "timing", Reason.INFRASTRUCTURE, "the worker does not start"),)
 
-    monkeypatch.setattr("optimizer.judging.judge", broken)
+    monkeypatch.setattr("optimizer.single_check.judge", broken)
     result = CliRunner().invoke(main, ["check", "matmul", "", "--size", "mini", "--json"])
     assert result.exit_code == 3
     assert json.loads(result.stdout)["status"] == "error"

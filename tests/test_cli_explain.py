@@ -9,9 +9,9 @@ from click.testing import CliRunner
 
 from kernels import catalog
 from optimizer.cli import main
-from optimizer.cli.explain import MOST_DEPENDENCES, dependence_table
 from optimizer.polyhedral.explain import Dependence
 from optimizer.polyhedral.witness import Kind
+from optimizer.views.nest import MOST_DEPENDENCES, dependence_table
 
 OWN = """
 import numpy as np
@@ -32,7 +32,7 @@ def smooth(n: int, x: Float64[np.ndarray, "n"], y: Float64[np.ndarray, "n"]):
 @pytest.fixture(autouse=True)
 def no_peaks(monkeypatch: pytest.MonkeyPatch) -> None:
     """The machine's peaks take seconds to measure; what is shown of them is tested with a made-up limit."""
-    monkeypatch.setattr("optimizer.cli.explain.limit_seconds", lambda problem: 0.0123)
+    monkeypatch.setattr("optimizer.cli.explain.limit_seconds", lambda *_: 0.0123)
 
 
 def explained(*arguments: str) -> str:

@@ -15,7 +15,6 @@ from optimizer.budget import Amounts, BudgetView, Limits
 from optimizer.candidate import Candidate
 from optimizer.cli.live import LiveTable, PlainLines, lines_of, render, trial_line, watching
 from optimizer.cli.progress import Progress, budget_text
-from optimizer.cli.summary import WHY_STOPPED, run_json, summary_text
 from optimizer.events import (
     ChainStopped,
     ComparisonStarted,
@@ -31,6 +30,7 @@ from optimizer.plan import Plan, StopReason
 from optimizer.selection import Finalist, Selection
 from optimizer.trial import Trial
 from optimizer.verdict import Measurement, Reason, Status, Verdict
+from optimizer.views.run import WHY_STOPPED, run_json, summary_text
 from optimizer.wording import score_text
 
 BUDGET = BudgetView(Amounts(evaluations=3, seconds=2.0), Limits(evaluations=10, seconds=30.0))

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from optimizer.cli import options
-from optimizer.cli.destination import check_writable
-from optimizer.cli.output import print_json, table
+from optimizer.cli.output import print_json
+from optimizer.destination import check_writable
 from optimizer.errors import UserError
-from optimizer.wording import score_text
+from optimizer.wording import score_text, table
 
 if TYPE_CHECKING:
     from optimizer.run import Rescore

@@ -10,7 +10,8 @@ from typing import Any
 import click
 
 from optimizer.cli import INTERRUPTED, options
-from optimizer.cli.output import print_json, say, table
+from optimizer.cli.output import print_json, say
+from optimizer.wording import table
 
 
 @click.command()

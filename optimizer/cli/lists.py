@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from optimizer.cli import options
-from optimizer.cli.output import print_json, table
+from optimizer.cli.output import print_json
+from optimizer.wording import table
 
 if TYPE_CHECKING:
-    from kernels.catalog import KernelEntry
     from optimizer.registry import Description
 
 
@@ -20,6 +19,8 @@ if TYPE_CHECKING:
 @options.as_json
 def kernels(as_json: bool) -> None:
     """List the bundled kernels."""
+    from optimizer.views.catalog import kernels_json
+
     entries = kernels_json()
     if as_json:
         print_json(entries)
@@ -47,23 +48,6 @@ def verifiers(as_json: bool) -> None:
     from optimizer.registry import describe_verifiers
 
     _print_descriptions("verifier", describe_verifiers(), as_json)
-
-
-def kernels_json() -> list[dict[str, Any]]:
-    """Name, suite, sizes and arrays of each bundled kernel."""
-    from kernels import catalog
-
-    return [_kernel_json(catalog.entry(name)) for name in catalog.names()]
-
-
-def _kernel_json(entry: KernelEntry) -> dict[str, Any]:
-    parameters = inspect.signature(entry.load_function()).parameters.values()
-    arrays = [
-        {"name": p.name, "dtype": p.annotation.dtypes[0], "shape": p.annotation.dim_str.split()}
-        for p in parameters
-        if hasattr(p.annotation, "dim_str")
-    ]
-    return {"name": entry.name, "suite": entry.suite, "sizes": entry.load().SIZES, "arrays": arrays}
 
 
 def _sizes_text(sizes: dict[str, int]) -> str:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from optimizer.cli import options
-from optimizer.cli.output import print_json, say, table
+from optimizer.cli.output import print_json, say
 from optimizer.errors import UserError
+from optimizer.wording import table
 
 if TYPE_CHECKING:
     from optimizer.memory.entry import Entry

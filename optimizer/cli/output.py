@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -21,10 +20,3 @@ def print_json(data: Any) -> None:
 def say(text: str) -> None:
     """A line of progress, on standard error."""
     click.echo(text, err=True)
-
-
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Text columns as wide as their widest cell, two spaces apart."""
-    widths = [max(len(cell) for cell in column) for column in zip(header, *rows, strict=True)]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in (header, *rows)]
-    return "\n".join(line.rstrip() for line in lines)

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from optimizer.cli import options
-from optimizer.cli.destination import check_writable
-from optimizer.cli.kernel import load_problem
 from optimizer.cli.model_options import model_options, policy_options, with_model_budget
 from optimizer.defaults import steps_for
+from optimizer.destination import check_writable
 from optimizer.errors import UserError
+from optimizer.kernel_loading import load_problem
 from optimizer.plan import Plan
 
 if TYPE_CHECKING:

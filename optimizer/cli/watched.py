@@ -31,8 +31,8 @@ def finish(run: Run, destination: Path | None, as_json: bool, control: Run | Non
 
     `control` is the same task under another policy, told beside it.
     """
-    from optimizer.cli.model_summary import control_json, control_text, model_json, model_text
-    from optimizer.cli.summary import run_json, summary_text
+    from optimizer.views.model import control_json, control_text, model_json, model_text
+    from optimizer.views.run import run_json, summary_text
 
     export = write_best(run, destination) if destination else None
     if run.specification.memory and run.problem.kind == "kernel":
@@ -55,7 +55,7 @@ def finish(run: Run, destination: Path | None, as_json: bool, control: Run | Non
 
 def write_best(run: Run, destination: Path) -> Path:
     """The best candidate as a file: a stand-alone module for a kernel, the text itself otherwise."""
-    from optimizer.cli.destination import write_result
+    from optimizer.destination import write_result
 
     if run.problem.kind == "kernel":
         from optimizer.kernel_run import exported_module
@@ -72,10 +72,10 @@ def known_limit(run: Run) -> float | None:
 
     if not isinstance(run.problem, KernelProblem) or all(t.measurement is None for t in run.result.trials[1:]):
         return None
-    from optimizer.cli.kernel import limit_seconds
+    from optimizer.kernel_loading import limit_seconds
     from optimizer.measure.machine import this_machine
 
-    return limit_seconds(run.problem) if run.specification.machine.get("digest") == this_machine().digest else None
+    return limit_seconds(run.problem, say) if run.specification.machine.get("digest") == this_machine().digest else None
 
 
 def exit_for(reason: StopReason) -> None:

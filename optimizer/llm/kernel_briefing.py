@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from optimizer.cli.explain import dependence_table, source_listing
 from optimizer.errors import CandidateError
 from optimizer.kernel_problem import KernelProblem
 from optimizer.llm.briefing import (
@@ -26,6 +25,7 @@ from optimizer.llm.tools import EVALUATE_SCHEDULE, FINISH, INSPECT_NEST, Tool
 from optimizer.polyhedral.explain import Explanation, explain, scalars
 from optimizer.polyhedral.schedule import grammar
 from optimizer.polyhedral.steps import STEPS
+from optimizer.views.nest import dependence_table, source_listing
 from optimizer.wording import seconds_text
 
 FLOATING_POINT = {

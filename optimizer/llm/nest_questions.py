@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from optimizer.candidate import Candidate
-from optimizer.cli.explain import dependence_table
 from optimizer.errors import CandidateError, StepError
 from optimizer.kernel_problem import KernelProblem
 from optimizer.llm.briefing import ALL_OF_IT, Facts, Grounding, Inspection, What, Without, cut, inline
@@ -23,6 +22,7 @@ from optimizer.polyhedral.steps.parallel import Parallel
 from optimizer.polyhedral.steps.structure import around
 from optimizer.polyhedral.tree import Leaf, Node, find_loop, leaves, loops, show
 from optimizer.schedule_edits import NUMBER
+from optimizer.views.nest import dependence_table
 from optimizer.wording import seconds_text
 
 LONGEST_ANSWER = 3_000

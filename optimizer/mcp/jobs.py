@@ -11,16 +11,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from optimizer.budget import Limits
-from optimizer.cli.check import assurance_of, check_json, measurement_of, verdicts_on
-from optimizer.cli.destination import write_result
-from optimizer.cli.explain import code_text, dependence_table, explanation_json, source_listing, summary_of_nest
-from optimizer.cli.kernel import limit_seconds, load_nest, load_problem
-from optimizer.cli.lists import kernels_json
-from optimizer.cli.summary import run_json
 from optimizer.defaults import steps_for
+from optimizer.destination import write_result
 from optimizer.errors import UserError
 from optimizer.events import ComparisonStarted, Event, RunResult, RunStarted, TrialFinished, Waiting
 from optimizer.journal import FILE_NAME, read_record
+from optimizer.kernel_loading import limit_seconds, load_nest, load_problem
 from optimizer.kernel_problem import KernelProblem
 from optimizer.kernel_run import exported_module, kernel_specification, machine_of_times, measurement_text, module_text
 from optimizer.mcp.confinement import Root
@@ -34,7 +30,12 @@ from optimizer.run import Run, RunSpecification, read_specification
 from optimizer.run import resume as resume_run
 from optimizer.run import start as start_run
 from optimizer.selection import select
+from optimizer.single_check import verdicts_on
 from optimizer.verdict import Status
+from optimizer.views.catalog import kernels_json
+from optimizer.views.check import assurance_of, check_json, measurement_of
+from optimizer.views.nest import code_text, dependence_table, explanation_json, source_listing, summary_of_nest
+from optimizer.views.run import run_json
 
 
 class Tell(Protocol):

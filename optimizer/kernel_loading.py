@@ -1,12 +1,12 @@
-"""How commands read the kernel and the size that a person names."""
+"""The kernel and the size that somebody names, as a problem; and what this machine could do with it at best."""
 
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from optimizer.cli.output import say
 from optimizer.defaults import size_for
 
 if TYPE_CHECKING:
@@ -31,10 +31,10 @@ def load_nest(kernel: str, size: str | None, fp: str, threads: int | None) -> tu
     return problem.nest, problem
 
 
-def limit_seconds(problem: KernelProblem) -> float | None:
+def limit_seconds(problem: KernelProblem, waiting: Callable[[str], None] = lambda _: None) -> float | None:
     """The least time that this machine needs for the kernel's work; None when the work cannot be counted.
 
-    Measures the machine's peaks if that was never done; that takes a few seconds.
+    Measures the machine's peaks if that was never done, which takes a few seconds; `waiting` is told why nothing moves.
     """
     from optimizer.measure.bench import Bench
     from optimizer.measure.peaks import machine_peaks
@@ -44,7 +44,7 @@ def limit_seconds(problem: KernelProblem) -> float | None:
         return None
     with (
         tempfile.TemporaryDirectory(prefix="loopwright-peaks-") as directory,
-        Bench(Path(directory), threads=problem.threads, on_wait=say) as bench,
+        Bench(Path(directory), threads=problem.threads, on_wait=waiting) as bench,
     ):
         peaks = machine_peaks(bench)
     dtypes = {array.dtype for array in problem.nest.arrays}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from optimizer.cli.summary import final_measurement
+from optimizer.views.run import final_measurement
 from optimizer.wording import score_text
 
 if TYPE_CHECKING:

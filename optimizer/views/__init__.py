@@ -1,0 +1,1 @@
+"""How things read, as text and as JSON, wherever they are shown: on a terminal, to an agent, to a model."""
