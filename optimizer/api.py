@@ -119,6 +119,7 @@ def optimize(
     args: Arguments | None = None,
     size: str | Mapping[str, int] | None = None,
     policy: str = "polyhedral",
+    policy_options: Mapping[str, Any] | None = None,
     budget: Limits | int | None = None,
     chains: int = 1,
     steps: int | None = None,
@@ -135,6 +136,7 @@ def optimize(
         args: Example arguments by name or in order: they say types and sizes, and the function is timed on copies.
         size: A named size of a bundled kernel (`large` by default), or a value for each size of the kernel.
         policy: What proposes; `loopwright policies` lists them.
+        policy_options: Options of the policy, such as `{"model": ...}` of `llm`.
         budget: Limits, or a number of evaluations.
         chains: Lines of refinement.
         steps: Proposals of a chain.
@@ -167,7 +169,8 @@ def optimize(
         problem = KernelProblem.load(f"{file}:{nest.name}", wanted, fp, threads)
         problem = replace(problem, arguments_file=arguments_file)
     plan = Plan(chains=chains, steps=steps_for(steps, limits), seed=seed)
-    return Result(start(kernel_specification(problem, policy, plan, limits), directory, observer))
+    specification = kernel_specification(problem, policy, plan, limits, policy_options)
+    return Result(start(specification, directory, observer))
 
 
 def _by_name(function: Callable[..., Any], args: Arguments) -> dict[str, Any]:

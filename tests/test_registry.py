@@ -37,7 +37,7 @@ def test_a_policy_by_name_with_its_options() -> None:
     ("name", "options", "message"),
     [
         ("hilclimb", {}, "no policy called 'hilclimb'; did you mean hillclimb?"),
-        ("zzz", {}, "there are: hillclimb, mutate"),
+        ("zzz", {}, "there are: external, hillclimb, llm, mutate"),
         ("random", {"max_lenght": 2}, "no option of policy random called 'max_lenght'; did you mean max_length?"),
         ("random", {"seed": 2}, "no option of policy random called 'seed'"),
         ("random", {"max_length": "many"}, "option max_length of policy random cannot be 'many': .*integer"),

@@ -26,6 +26,7 @@ MOST_STUCK = 6
 """A chain ends after so many steps in a row that repeat something or hold no candidate."""
 OTHERS = 8
 """How many trials of other chains a chain is told of."""
+OTHERS_TRIED = "Other searches for the same task, side by side with yours, have tried (do not repeat them):"
 ASK_FOR_A_CALL = "Nothing happens without a tool call: answer by calling evaluate, inspect or finish."
 CUT_OFF = "Your last answer was cut off at the limit of its length and is lost. Think less, and call a tool."
 LAST_LOOK = "No more look-ups in this step: call evaluate next, or finish."
@@ -96,7 +97,10 @@ def next_move(
         malformed = f"no proposal after {made} answers"
         return Proposal(f"({malformed})", malformed=malformed)
     notes = (*reply.notes, LAST_LOOK) if made == task.calls_per_step - 1 and made else reply.notes
-    turns = None if not calls or reply.afresh or afresh else _turns(calls[-1], reply, notes)
+    turns = None
+    if calls and not (reply.afresh or afresh):
+        news = _news(task, calls[-1], others) if step > calls[-1].step else ()
+        turns = _turns(calls[-1], reply, (*news, *notes))
     if turns is None or _tokens(turns[1:]) > task.context:
         texts = [text for block in reply.blocks if (text := _look_up(block))]
         return _anew(task, calls, history, others, budget, (*texts, *notes), reply.is_repair)
@@ -265,13 +269,30 @@ def _start_text(start: Start) -> str:
 
 def _others_text(others: Sequence[Trial]) -> str:
     """What other chains of the run have tried: the best, then the last few."""
-    lines = ["Other searches for the same task, side by side with yours, have tried (do not repeat them):"]
     best = best_of(others)
     shown = [*([best] if best else []), *(trial for trial in others[-OTHERS:] if trial is not best)]
-    for trial in shown:
-        found = f"{trial.score:.3g} {trial.measurement.unit}" if trial.measurement else trial.outcome
-        lines.append(f"- {cut(trial.candidate.text, 300)}: {found}")
-    return "\n".join(lines)
+    return "\n".join([OTHERS_TRIED, *map(_other_line, shown)])
+
+
+def _news(task: Task, last: PastCall, others: Sequence[Trial]) -> tuple[str, ...]:
+    """What other chains have tried of late and this one was not told yet."""
+    if Grounding.FEEDBACK in task.without:
+        return ()
+    told = "\n".join(_told(last.messages))
+    fresh = [line for trial in others[-OTHERS:] if (line := _other_line(trial)) not in told]
+    return ("\n".join([OTHERS_TRIED, *fresh]),) if fresh else ()
+
+
+def _told(messages: Sequence[Message]) -> Iterator[str]:
+    """The engine's own texts in a conversation."""
+    for message in messages:
+        if message["role"] == "user":
+            yield from (str(block["text"]) for block in message["content"] if block["type"] == "text")
+
+
+def _other_line(trial: Trial) -> str:
+    found = f"{trial.score:.3g} {trial.measurement.unit}" if trial.measurement else trial.outcome
+    return f"- {cut(trial.candidate.text, 300)}: {found}"
 
 
 def _manifest(task: Task) -> Iterator[dict[str, Any]]:
