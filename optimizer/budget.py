@@ -70,7 +70,7 @@ class Limits:
 
     def warning(self, proposals: int) -> str | None:
         """What is wrong with a run in which hardly a proposal fits, out of those planned; None when enough fit."""
-        fitting = proposals if self.evaluations is None else min(proposals, self.evaluations)
+        fitting = min(limit for limit in (proposals, self.evaluations, self.calls) if limit is not None)
         if fitting >= FEWEST_USEFUL_PROPOSALS:
             return None
         count = "one proposal fits" if fitting == 1 else f"{fitting} proposals fit"

@@ -212,6 +212,7 @@ class _Search:
             self.observer.notify(Waiting(f"the policy of chain {turn.chain} could not answer: {error}"))
             return None
         except BudgetSpent as error:
+            self.observer.notify(Waiting(f"chain {turn.chain} cannot go on: {error}"))
             self._stop(turn.chain, StopReason(f"budget_{error.line}"))
             return None
         if not turn.is_recorded:

@@ -30,9 +30,9 @@ Shared = TypeVar("Shared")
 class BudgetSpent(LoopwrightError):
     """A chain cannot pay for what it has to ask next; no work in flight will give anything back."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: Line, needed: float, left: float) -> None:
         self.line = line
-        super().__init__(f"not enough is left of the budget of {line}")
+        super().__init__(f"its next call may need {needed:.3g} {line}, and {left:.3g} of the budget are left")
 
 
 class RunStopped(LoopwrightError):
@@ -174,7 +174,8 @@ class Services:
                 return reservation
             line, may_change = self.run.ledger.refusing(worst_case)
             if line is not None and not may_change:
-                raise BudgetSpent(line)
+                left = self.run.ledger.view().left(line) or 0.0
+                raise BudgetSpent(line, getattr(worst_case, line), left)
             with self.away():
                 self.run.ledger.wait_for_change(LOOK_AGAIN_SECONDS)
 
