@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from optimizer.candidate import Candidate
+from optimizer.candidate import Candidate, digest_of
 from optimizer.errors import CandidateError, InfrastructureError, StepError
 from optimizer.protocols import Problem, Verifier
 from optimizer.verdict import Measurement, Reason, Status, Verdict
@@ -20,6 +20,20 @@ def read_candidate(problem: Problem, text: str) -> tuple[Candidate, Verdict | No
     except CandidateError as error:
         reason = Reason.INVALID_STEP if isinstance(error, StepError) else Reason.UNPARSABLE
         return Candidate(text), Verdict(Status.REJECTED, "parse", reason, str(error))
+
+
+def malformed_answer(text: str, why: str) -> tuple[Candidate, Verdict]:
+    """What is recorded of an answer that holds no candidate: it equals no candidate, even one of the same text."""
+    return Candidate(text, _digest_of_malformed(text)), Verdict(Status.REJECTED, "parse", Reason.UNPARSABLE, why)
+
+
+def is_malformed(candidate: Candidate) -> bool:
+    """Whether it is the record of an answer without a candidate, whose text must never be judged as one."""
+    return candidate.digest == _digest_of_malformed(candidate.text)
+
+
+def _digest_of_malformed(text: str) -> str:
+    return digest_of(f"no candidate: {text}")
 
 
 def judge(problem: Any, candidate: Candidate, verifiers: Sequence[Verifier]) -> tuple[Verdict, ...]:

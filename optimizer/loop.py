@@ -29,7 +29,7 @@ from optimizer.events import (
     Waiting,
 )
 from optimizer.journal import Journal
-from optimizer.judging import feedback_of, judge, read_candidate
+from optimizer.judging import feedback_of, judge, malformed_answer, read_candidate
 from optimizer.plan import Plan, StopReason
 from optimizer.protocols import Attachable, Comparer, Policy, Problem, Proposal, Verifier
 from optimizer.selection import Finalist, finalists_of, select
@@ -221,7 +221,7 @@ class _Search:
 
     def _read(self, text: str, malformed: str) -> tuple[Candidate, Verdict | None]:
         if malformed:
-            return Candidate(text), Verdict(Status.REJECTED, "parse", Reason.UNPARSABLE, malformed)
+            return malformed_answer(text, malformed)
         return read_candidate(self.problem, text)
 
     def _judge(self, candidate: Candidate, rejection: Verdict | None, reservation: Reservation) -> tuple[Verdict, ...]:

@@ -22,6 +22,7 @@ from optimizer.budget import Ledger, Limits
 from optimizer.errors import UserError
 from optimizer.events import Observer, RunResult, Silent, Waiting
 from optimizer.journal import Journal, read_record
+from optimizer.judging import is_malformed
 from optimizer.loop import run_loop
 from optimizer.plan import Plan
 from optimizer.protocols import Attachable, Policy, Problem
@@ -133,7 +134,7 @@ def replay(
 ) -> Run:
     """Make the same proposals as a recorded run, without its policy, in a new run. Raises `UserError`."""
     specification = read_specification(directory)
-    trials = read_record(directory).trials
+    trials = _with_candidate(read_record(directory).trials)
     chains = [
         [trial.candidate.text for trial in trials[1:] if trial.chain == chain]
         for chain in range(specification.plan.chains)
@@ -149,7 +150,7 @@ def rescore(
 ) -> Rescore:
     """Judge every distinct candidate of a recorded run again, in a new run without limits. Raises `UserError`."""
     specification = read_specification(directory)
-    old = _distinct(read_record(directory).trials)
+    old = _distinct(_with_candidate(read_record(directory).trials))
     texts = [trial.candidate.text for trial in old[1:]]
     plan = replace(specification.plan, chains=1, steps=max(1, len(texts)), patience=None, target=None)
     again = replace(_derived(specification, directory, [texts], machine), plan=plan, limits=Limits())
@@ -235,6 +236,11 @@ def _derived(
 def _is_over(directory: Path) -> bool:
     reason = read_record(directory).stop_reason
     return reason is not None and reason.is_final
+
+
+def _with_candidate(trials: Sequence[Trial]) -> list[Trial]:
+    """Those that are not only the record of an answer without a candidate."""
+    return [trial for trial in trials if not is_malformed(trial.candidate)]
 
 
 def _distinct(trials: Sequence[Trial]) -> list[Trial]:

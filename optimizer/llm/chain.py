@@ -22,6 +22,7 @@ from optimizer.llm.record import (
     PastCall,
     call_fields,
     last_sent,
+    paid_calls,
     past_calls,
     prefix_fields,
 )
@@ -31,8 +32,8 @@ from optimizer.protocols import Policy, Proposal
 from optimizer.services import Services
 from optimizer.trial import Cost, Trial
 
-CHARACTERS_PER_TOKEN_AT_LEAST = 2
-"""No prompt of ours has more tokens than its characters over this: what is reserved for a call is its worst case."""
+BYTES_PER_TOKEN_AT_LEAST = 2
+"""No prompt of ours has more tokens than its bytes over this: what is reserved for a call is its worst case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +47,9 @@ class Model:
     price: Price | None
     """None: costs nothing, or nobody knows; then there can be no limit in dollars."""
 
-    def worst_case(self, characters: int) -> Amounts:
-        """What a call with so long a prompt costs at most."""
-        prompt = math.ceil(characters / CHARACTERS_PER_TOKEN_AT_LEAST)
+    def worst_case(self, size: int) -> Amounts:
+        """What a call with a prompt of so many bytes costs at most."""
+        prompt = math.ceil(size / BYTES_PER_TOKEN_AT_LEAST)
         usd = self.price.worst_case(prompt, self.max_tokens) if self.price else 0.0
         return Amounts(calls=1, tokens=prompt + self.max_tokens, usd=usd)
 
@@ -69,7 +70,8 @@ class ModelChain:
         self._sender, self._model, self._fallback = sender, model, fallback
         self._calls: list[PastCall] = past_calls(services.notes())
         self._sent = last_sent(services.notes())
-        self._prefix = next((note["digest"] for note in services.notes() if note["event"] == PREFIX), None)
+        self._paid = paid_calls(services.notes())
+        self._prefix = next((note["digest"] for note in reversed(services.notes()) if note["event"] == PREFIX), None)
 
     @cached_property
     def _task(self) -> Task:
@@ -102,8 +104,8 @@ class ModelChain:
         return tuple(trial for trial in self._services.trials()[1:] if trial.chain != self._services.chain)
 
     def _cost_of(self, step: int) -> Cost:
-        """What the calls for one step have cost, from the journal."""
-        costs = [call.cost for call in self._calls if call.step == step]
+        """What the calls for one step have cost, also those that failed."""
+        costs = [cost for paid_for, cost in self._paid if paid_for == step]
         return Cost(
             sum(cost.seconds for cost in costs),
             sum(cost.calls for cost in costs),
@@ -115,7 +117,7 @@ class ModelChain:
         """Make one call, pay for it and record it. Raises `CallFailed` and what `Sender.ask` raises."""
         request = self._request(question.messages)
         self._record_prefix(request)
-        reservation = self._services.reserve(self._model.worst_case(_characters(request)))
+        reservation = self._services.reserve(self._model.worst_case(_bytes(request)))
         answered: Sent | CallFailed | None = None
         try:
             sent = replace(request, messages=marked(question.messages, len(briefing_blocks(self._task))))
@@ -143,11 +145,10 @@ class ModelChain:
         )
         self._sent = request.messages
         self._services.settle(reservation, paid, CALL, **fields)
+        seconds = 0.0 if isinstance(result, CallFailed) else result.seconds
+        self._paid.append((step, Cost(seconds, paid.calls, paid.tokens, paid.usd)))
         if not isinstance(result, CallFailed):
-            cost = Cost(result.seconds, paid.calls, paid.tokens, paid.usd)
-            self._calls.append(
-                PastCall(step, request.messages, result.content, result.outcome, question.is_repair, cost)
-            )
+            self._calls.append(PastCall(step, request.messages, result.content, result.outcome, question.is_repair))
 
     def _request(self, messages: tuple[Message, ...]) -> Request:
         briefing, without = self._task.briefing, self._task.without
@@ -174,7 +175,8 @@ class ModelChain:
         self._services.say(f"{why}; policy {self._fallback.name} proposes instead")
         self._services.note(FALLBACK, step=len(history), why=str(why))
         proposal = self._fallback.propose(problem, history, budget)
-        return replace(proposal, rationale=f"without the model, by {self._fallback.name}: {proposal.rationale}")
+        rationale = f"without the model, by {self._fallback.name}: {proposal.rationale}"
+        return replace(proposal, rationale=rationale, cost=self._cost_of(len(history)))
 
 
 def check_dollars(model: Model, services: Services) -> None:
@@ -186,5 +188,7 @@ def check_dollars(model: Model, services: Services) -> None:
         )
 
 
-def _characters(request: Request) -> int:
-    return len(json.dumps([request.system, list(request.tools), list(request.messages)], ensure_ascii=False))
+def _bytes(request: Request) -> int:
+    """Characters outside of ASCII are more bytes, and more tokens as well."""
+    text = json.dumps([request.system, list(request.tools), list(request.messages)], ensure_ascii=False)
+    return len(text.encode(errors="surrogatepass"))

@@ -43,7 +43,7 @@ class Task:
     hints: tuple[Part, ...] = ()
     """Schedules from memory."""
     limit_seconds: float | None = None
-    context: int = 8_000
+    context: int = 4_000
     """Tokens of turns beyond which they are replaced by a summary."""
     calls_per_step: int = 8
 

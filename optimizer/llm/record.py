@@ -27,20 +27,28 @@ class PastCall:
     outcome: Outcome
     is_repair: bool
     """Whether it asked again because of an answer that could not be used."""
-    cost: Cost
 
 
 def past_calls(notes: Iterable[Mapping[str, Any]]) -> list[PastCall]:
     """The answered calls of one chain, in order. Raises `KeyError` or `ValueError` for notes that are none of ours."""
     found: list[PastCall] = []
     for note, messages in _sent(notes):
-        answer, amount = note["answer"], note["amount"]
+        answer = note["answer"]
         if answer is None:
             continue
-        cost = Cost(answer["seconds"], amount["calls"], amount["tokens"], amount["usd"])
         outcome = Outcome(answer["outcome"])
-        found.append(PastCall(note["step"], messages, tuple(answer["content"]), outcome, note["is_repair"], cost))
+        found.append(PastCall(note["step"], messages, tuple(answer["content"]), outcome, note["is_repair"]))
     return found
+
+
+def paid_calls(notes: Iterable[Mapping[str, Any]]) -> list[tuple[int, Cost]]:
+    """The step of every call of a chain, answered or not, with what it cost."""
+    return [(note["step"], _cost(note)) for note in notes if note["event"] == CALL]
+
+
+def _cost(note: Mapping[str, Any]) -> Cost:
+    amount, answer = note["amount"], note["answer"]
+    return Cost(answer["seconds"] if answer else 0.0, amount["calls"], amount["tokens"], amount["usd"])
 
 
 def last_sent(notes: Iterable[Mapping[str, Any]]) -> tuple[Message, ...]:

@@ -26,7 +26,7 @@ class External:
     """Seconds to wait for one response; for ever when not given."""
     calls_per_step: int = 8
     """Turns for one proposal, look-ups included."""
-    context: int = 8_000
+    context: int = 4_000
     """Tokens of conversation beyond which a summary takes its place."""
     without: Sequence[str] = ()
     """Parts of the grounding to leave out: feedback, witness, repair, inspect, analysis."""

@@ -32,7 +32,7 @@ class Llm:
     """Seconds of silence after which a call has failed."""
     calls_per_step: int = 8
     """Calls of the model for one proposal, look-ups included."""
-    context: int = 8_000
+    context: int = 4_000
     """Tokens of conversation beyond which a summary takes its place."""
     concurrency: int = 8
     """Calls at a time, of all chains together."""
