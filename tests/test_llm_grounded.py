@@ -44,6 +44,24 @@ ILLEGAL_FIRST: Mapping[str, str] = {
     "seidel-2d": "parallel(i)",
 }
 
+GOOD_BUT_FOR_THREADS: Mapping[str, str] = {
+    "gemm": "autoschedule(); distribute(k); distribute(j); distribute(i); reorder(i_2, k_2, j_3); "
+    "tile(i_2=8, k_2=8, j_3=8); parallel(k_2_t)",
+    "lu": "autoschedule(fuse=none); reorder(i, k, j); tile(i=8, k=8, j=8); parallel(k_t)",
+    "symm": "autoschedule(fuse=max); reorder(i, k, j); tile(i=8, k=8, j=8); parallel(k_t)",
+    "trmm": "autoschedule(fuse=max); reorder(i, k, j); tile(i=8, k=8, j=8); parallel(i_t)",
+    "syrk": "autoschedule(); reorder(i, k, j); tile(i=8, k=8, j=8); parallel(k_t)",
+    "syr2k": "autoschedule(); reorder(i, k, j); tile(i=8, k=8, j=8); parallel(k_t)",
+    "mvt": "autoschedule(); reorder(j_2, i_2); tile(j_2=8, i_2=8); parallel(j_2_t)",
+    "covariance": "distribute(j_3); distribute(i_3); reorder(i_4, k, j_4); tile(i_4=8, k=8, j_4=8); parallel(k_t)",
+    "correlation": "autoschedule(); reorder(i_4, k, j_4); tile(i_4=8, k=8, j_4=8); parallel(k_t)",
+    "cholesky": "autoschedule(); tile(i=8, j=8, k=8); parallel(i_t)",
+    "nussinov": "tile(i=8, j=8); parallel(i_t)",
+    "gesummv": "parallel(j)",
+    "doitgen": "distribute(p); parallel(s)",
+}
+"""Loops in a good order, given to the threads where they carry a dependence."""
+
 
 @pytest.fixture(autouse=True)
 def key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -92,13 +110,14 @@ def test_with_all_verifiers(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_with_all_verifiers_most_kernels_become_faster(tmp_path: Path) -> None:
+def test_with_all_verifiers_ten_kernels_become_faster(tmp_path: Path) -> None:
     speedups: dict[str, float] = {}
-    for kernel, first in ILLEGAL_FIRST.items():
-        run, _ = real_run(kernel, "medium", first, tmp_path / kernel)
-        measured = run.result.selection.measured or run.result.selection.selected
-        speedups[kernel] = measured.score if measured else 1.0
-        print(f"{kernel}: {speedups[kernel]:.2f}x {run.result.winner.candidate.text}")
+    for kernel, first in GOOD_BUT_FOR_THREADS.items():
+        run, _ = real_run(kernel, "large", first, tmp_path / kernel)
+        measured = run.result.selection.measured
+        is_faster = run.result.winner.number > 0 and measured is not None and measured.interval[0] > 1
+        speedups[kernel] = measured.score if is_faster and measured else 1.0
+        print(f"{kernel}: {speedups[kernel]:.2f}x {run.result.winner.candidate.text}", flush=True)
     assert sum(speedup > 1 for speedup in speedups.values()) >= 10
 
 
