@@ -7,7 +7,6 @@ import click
 from optimizer.cli import INFRASTRUCTURE_FAILED, REJECTED, options
 from optimizer.cli.output import print_json, say
 from optimizer.kernel_loading import load_problem
-from optimizer.single_check import verdicts_on
 from optimizer.verdict import Status
 from optimizer.views.check import check_json, check_text
 
@@ -37,6 +36,8 @@ def check(
 
     SCHEDULE is a text such as "tile(i=32, j=32); parallel(i_t)". The exit status is 1 when it is rejected.
     """
+    from optimizer.single_check import verdicts_on
+
     problem = load_problem(kernel, size, fp, threads)
     candidate = problem.parse(schedule)
     verdicts = verdicts_on(problem, candidate, seed, timing, lambda reason: say(f"waiting: {reason}"))
