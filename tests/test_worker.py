@@ -78,7 +78,8 @@ def test_environment_of_candidates_holds_no_secrets(bench: Bench, monkeypatch: p
     assert judged(bench, module(ORIGINAL_BODY)).status is Status.OK
     environment = psutil.Process(bench.worker.process_id).environ()
     assert "SOME_API_KEY" not in environment
-    assert "HOME" not in environment
+    assert Path(environment["HOME"]).parent == bench.directory
+    assert environment["TMPDIR"] == environment["HOME"]
     assert environment["NUMBA_NUM_THREADS"] == "2"
 
 

@@ -1,15 +1,14 @@
 """The simplest verifier: one function of the user, `check(text) -> bool | float | (float, str) | Verdict`.
 
-Each call has a process of its own, so a candidate that the check executes can end that process and no more. The
-process answers on a private pipe; the verdict is made here. A check that executes candidates in its own process still
-trusts them not to forge its answer: one that must not should start a further process.
+Each call has a process of its own in the sandbox, in an empty temporary folder, so a candidate that the check executes
+can end that process and no more. The process answers on a private pipe; the verdict is made here. A check that executes
+candidates in its own process still trusts them not to forge its answer: one that must not should start a further
+process.
 """
 
 from __future__ import annotations
 
-import json
 import math
-import secrets
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +20,7 @@ from optimizer.errors import InfrastructureError, UserError
 from optimizer.journal import verdict_from_json
 from optimizer.protocols import Problem, Verifier
 from optimizer.verdict import Measurement, Reason, Status, Verdict
-from verifiers.child_process import Ended, run_child
+from verifiers.sandbox import Ended, run_once
 
 ASSURANCE = "tested only"
 
@@ -36,6 +35,8 @@ class FunctionCheck:
     """FILE.py:FUNCTION"""
     deadline: float = 10.0
     """Seconds for one call, with the start of its process."""
+    network: bool = True
+    """Whether the check keeps the network; where the system cannot take it away, it does in any case."""
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.deadline) and self.deadline > 0):
@@ -70,24 +71,13 @@ class FunctionCheck:
         return Path(file).resolve(), function
 
     def _call(self, request: Mapping[str, str]) -> tuple[Ended, Mapping[str, Any]]:
-        """How the child ended, and its answer; an answer without the secret of this call is none."""
+        """How the child ended, and its answer."""
         file, function = self._parts()
-        nonce = secrets.token_hex(16)
         main = str(Path(__file__).with_name("function_check_main.py"))
-        ended = run_child(
-            [sys.executable, main, str(file), function],
-            self.deadline,
-            file.parent,
-            request=json.dumps({"nonce": nonce, **request}).encode(),
-            answers=True,
+        ended = run_once(
+            [sys.executable, main, str(file), function], self.deadline, request=request, network=self.network
         )
-        try:
-            answer = json.loads(ended.answer or b"")
-        except ValueError:
-            return ended, {}
-        if not isinstance(answer, dict) or cast(dict[str, Any], answer).get("nonce") != nonce:
-            return ended, {}
-        return ended, cast(dict[str, Any], answer)
+        return ended, ended.answer or {}
 
     def _verdict_of(self, result: Any) -> Verdict:
         if isinstance(result, dict) and "status" in result:
@@ -120,12 +110,18 @@ class FunctionCheck:
 
 
 def function_verifiers(
-    problem: Problem, directory: Path, waiting: Callable[[str], None], *, check: str = "", deadline: float = 10.0
+    problem: Problem,
+    directory: Path,
+    waiting: Callable[[str], None],
+    *,
+    check: str = "",
+    deadline: float = 10.0,
+    network: bool = True,
 ) -> Sequence[Verifier]:
     """The verifiers of a text: `check` as FILE.py:FUNCTION. Raises `UserError` when it cannot be loaded."""
     if not check:
         raise UserError("a text needs a function that checks it: give FILE.py:FUNCTION with --verifier")
-    return [FunctionCheck(check, deadline)]
+    return [FunctionCheck(check, deadline, network)]
 
 
 def _how(ended: Ended) -> str:

@@ -25,7 +25,7 @@ def main() -> None:
     del sys.argv[1:]
     request = json.loads(sys.stdin.buffer.read())
     answer = json.dumps({"nonce": request.pop("nonce"), **_answer(file, function, request)})
-    _write(int(pipe), answer.encode() + b"\n")
+    _write(int(pipe), len(answer).to_bytes(4, "big") + answer.encode("ascii"))
 
 
 def _answer(file: str, function: str, request: dict[str, Any]) -> dict[str, Any]:

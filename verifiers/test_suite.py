@@ -25,7 +25,7 @@ from optimizer.errors import UserError
 from optimizer.protocols import Problem, Verifier
 from optimizer.suite_problem import SuiteProblem, locked_files
 from optimizer.verdict import Measurement, Reason, Status, Verdict
-from verifiers.child_process import Ended, run_child
+from verifiers.sandbox import Ended, run_once
 
 NOT_COPIED = (".git", ".hg", ".venv", "venv", "node_modules", "__pycache__", ".pytest_cache", ".tox", ".mypy_cache")
 CODE_SUFFIXES = (".py", ".pth", ".ini", ".toml", ".cfg", ".so", ".pyc")
@@ -47,6 +47,8 @@ class TestSuite:
     """Seconds for one run of all tests."""
     plugins: bool = True
     """Whether pytest loads installed plug-ins; without them it starts faster."""
+    network: bool = True
+    """Whether the tests keep the network; where the system cannot take it away, they do in any case."""
     _expected: dict[Path, int] = field(init=False, default_factory=dict[Path, int])
 
     def __post_init__(self) -> None:
@@ -117,8 +119,10 @@ class TestSuite:
 
     def _pytest(self, problem: SuiteProblem, copy: Path, *options: str) -> Ended:
         command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", f"--rootdir={copy}", *options]
-        variables = [] if self.plugins else [("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")]
-        return run_child([*command, str(problem.tests)], self.deadline, copy, variables=variables)
+        variables = {} if self.plugins else {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+        return run_once(
+            [*command, str(problem.tests)], self.deadline, directory=copy, variables=variables, network=self.network
+        )
 
     def _reject(self, reason: Reason, detail: str) -> Verdict:
         return Verdict(Status.REJECTED, self.name, reason, detail)
@@ -131,11 +135,12 @@ def suite_verifiers(
     *,
     deadline: float = 60.0,
     plugins: bool = True,
+    network: bool = True,
 ) -> Sequence[Verifier]:
     """The verifiers of a test suite. Raises `UserError` when the tests cannot be collected."""
     if not isinstance(problem, SuiteProblem):
         raise UserError(f"tests judge a problem of kind suite, not of kind {problem.kind}")
-    suite = TestSuite(deadline, plugins)
+    suite = TestSuite(deadline, plugins, network)
     suite.expected(problem)
     return [suite]
 

@@ -150,11 +150,14 @@ def _nobody(_stage: Mapping[str, Any]) -> None:
 
 
 def _limit_memory(more: int | None) -> None:
-    """Let this process map at most `more` bytes on top of what it has mapped; None lifts the limit."""
+    """Let this process map at most `more` bytes on top of what it has mapped; None lifts that limit."""
     mapped = _mapped_bytes()
-    limit = resource.RLIM_INFINITY if more is None or not mapped else mapped + more
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    limit = hard if more is None or not mapped else mapped + more
+    if hard != resource.RLIM_INFINITY:
+        limit = min(limit, hard)
     with contextlib.suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
+        resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
 
 
 def _mapped_bytes() -> int:

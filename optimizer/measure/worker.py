@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import subprocess
 import sys
 import time
 import weakref
@@ -18,11 +17,13 @@ import optimizer
 from optimizer.errors import InfrastructureError, LoopwrightError, UserError
 from optimizer.measure.failure import WorkerFailure
 from optimizer.measure.protocol import MessageReader, ProtocolError, write_message
+from optimizer.sandbox import Sandbox, SandboxLimits, total_memory
 from optimizer.verdict import Reason
 
 START_SECONDS = 120.0
 """What importing Numba may take on a cold disk."""
-KEPT_VARIABLES = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "TMPDIR")
+ADDRESS_SPACE_PER_THREAD = 160 << 20
+"""A thread's stack and its part of the heap reserve so much."""
 LOG_TAIL_BYTES = 4000
 
 
@@ -38,7 +39,7 @@ class Worker:
         self._directory = directory
         self._threads = threads
         self._log = directory / "worker.log"
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Sandbox | None = None
         self._to_worker = -1
         self._from_worker = -1
         self._reader = MessageReader(-1)
@@ -56,7 +57,7 @@ class Worker:
     @property
     def process_id(self) -> int | None:
         """Of the process that runs now, if one does."""
-        return self._process.pid if self._process else None
+        return self._process.process_id if self._process else None
 
     def request(self, command: Mapping[str, Any], deadline: float) -> dict[str, Any]:
         """Send `command` and wait at most `deadline` seconds for the answer.
@@ -92,21 +93,20 @@ class Worker:
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
             with self._log.open("ab") as log:
-                self._process = subprocess.Popen(
+                self._process = Sandbox(
                     # -P: the worker's folder is full of generated modules, which must not be importable by chance.
                     [
                         *(sys.executable, "-u", "-P", "-X", "faulthandler", "-m", "optimizer.measure.worker_main"),
                         *(str(command_read), str(answer_write), str(self._threads)),
                     ],
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    cwd=self._directory,
-                    env=self._environment(),
-                    pass_fds=(command_read, answer_write),
-                    start_new_session=True,
+                    SandboxLimits(total_memory() + self._threads * ADDRESS_SPACE_PER_THREAD, file_bytes=1 << 40),
+                    output=log,
+                    directory=self._directory,
+                    scratch_parent=self._directory,
+                    descriptors=(command_read, answer_write),
+                    variables=self._variables(),
                 )
-        except OSError as error:
+        except (OSError, InfrastructureError) as error:
             os.close(self._to_worker)
             os.close(self._from_worker)
             raise InfrastructureError(f"the worker process cannot be started: {error}") from error
@@ -124,12 +124,10 @@ class Worker:
             self.close()
             raise InfrastructureError(f"the worker process did not start: {self._log_tail() or 'no output'}")
 
-    def _environment(self) -> dict[str, str]:
+    def _variables(self) -> dict[str, str]:
         threads = str(self._threads)
         return {
-            **{name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ},
             "PYTHONPATH": str(Path(optimizer.__file__).resolve().parent.parent),
-            "PYTHONHASHSEED": "0",
             "NUMBA_NUM_THREADS": threads,
             "NUMBA_CACHE_DIR": str(self._directory / "numba_cache"),
             "OMP_NUM_THREADS": threads,
@@ -181,10 +179,8 @@ class Worker:
     def _death(self, stage: Mapping[str, Any]) -> Exception:
         process = self._process
         assert process is not None
-        # The pipe closes an instant before the process can be reaped.
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(5)
-        status = process.poll()
+        # The pipe closes some instants before the process can be reaped.
+        status = process.wait(5)
         self.close()
         log = self._log_tail()
         if "bad_alloc" in log or "MemoryError" in log or "Cannot allocate memory" in log or status == -signal.SIGKILL:
@@ -211,10 +207,7 @@ class Worker:
         return "\n".join(text.strip().splitlines()[-8:])
 
 
-def _end_process(process: subprocess.Popen[bytes], pipes: tuple[int, int]) -> None:
-    """Kill the whole group, so that nothing that a candidate started lives on."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+def _end_process(process: Sandbox, pipes: tuple[int, int]) -> None:
+    process.end()
     for pipe in pipes:
         os.close(pipe)

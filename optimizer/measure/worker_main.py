@@ -6,11 +6,8 @@ Started by `worker.Worker` only. Reads one command at a time and answers it; end
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import os
 import resource
-import signal
 import sys
 import traceback
 import warnings
@@ -23,17 +20,13 @@ from optimizer.measure.protocol import MessageReader, write_message
 
 LARGEST_FILE = 64 * 2**20
 """Bytes of the largest file that a candidate may write, its output in the log included."""
-SET_PARENT_DEATH_SIGNAL = 1
-"""Linux: PR_SET_PDEATHSIG."""
 
 
 def main() -> None:
     commands, answers, threads = (int(text) for text in sys.argv[1:])
     for descriptor in (commands, answers):
         os.set_inheritable(descriptor, False)
-    _die_with_parent()
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (LARGEST_FILE, resource.RLIM_INFINITY))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (LARGEST_FILE, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
     # Numba's performance hints concern people who write code, not searches.
     warnings.simplefilter("ignore")
     from optimizer.measure.session import Session
@@ -68,12 +61,6 @@ def _answer(run: Callable[[Mapping[str, Any]], Mapping[str, Any]], command: Mapp
     except Exception:
         # A bug of the harness is reported as one; the parent makes an InfrastructureError of it, never a score.
         return {"trouble": traceback.format_exc()}
-
-
-def _die_with_parent() -> None:
-    """An endless loop in machine code never sees its pipe close, so let the system kill it (Linux only)."""
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
 
 
 if __name__ == "__main__":
