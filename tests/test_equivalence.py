@@ -13,7 +13,7 @@ import pytest
 from optimizer.candidate import Candidate
 from optimizer.errors import InfrastructureError, UserError
 from optimizer.measure.bench import Bench, TimeLimits
-from optimizer.measure.comparison import RoundingJudge, bit_difference, results_of, scale_difference
+from optimizer.measure.comparison import RoundingJudge, arrays_of, bit_difference, named_results, scale_difference
 from optimizer.measure.guards import GuardedArguments
 from optimizer.measure.inputs import ValueKind, make_values
 from optimizer.measure.lane import TimingLane
@@ -469,12 +469,14 @@ def test_plain_evaluation_gives_nan_where_compiled_code_does() -> None:
         assert np.isnan(plain_function(ROOTS, "roots", "roots")(np.array([-1.0]))[0])
 
 
-def test_results_are_copies() -> None:
+def test_results_are_copies_and_have_names() -> None:
     array = np.zeros(2)
-    results = results_of({"A": array}, ("A",), (1.5, array))
+    results = arrays_of({"A": array}, ("A",)) | named_results((1.5, array), is_tuple=True)
     array[0] = 1.0
     assert results["A"][0] == 0.0
     assert sorted(results) == ["A", "the returned value 0", "the returned value 1"]
+    assert list(named_results((2,), is_tuple=False)) == ["the returned value"]
+    assert named_results((), is_tuple=False) == {}
 
 
 def test_closing_ends_the_worker(tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ def test_descriptions_come_from_fields_and_docstrings() -> None:
     assert described["random"].summary.startswith("Propose the end of a random walk")
     assert all(description.summary.endswith(".") for description in described.values())
     check = next(description for description in describe_verifiers() if description.name == "function-check")
-    assert check.options == {"place": "", "deadline": "10.0"}
+    assert check.options == {"place": "", "deadline": "10.0", "network": "True"}
 
 
 def test_names_match_what_the_classes_call_themselves() -> None:

@@ -11,17 +11,19 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import psutil
 import pytest
 
 from optimizer.candidate import Candidate
 from optimizer.errors import InfrastructureError
 from optimizer.measure.bench import Bench, TimeLimits
-from optimizer.measure.commands import CheckCommand, NoiseCommand, to_message
+from optimizer.measure.commands import CallCommand, LoadCommand, NoiseCommand, from_json, to_message
 from optimizer.measure.failure import WorkerFailure
+from optimizer.measure.guards import segments_of
 from optimizer.measure.lane import TimingLane
 from optimizer.measure.protocol import MessageReader, ProtocolError, write_message
-from optimizer.measure.worker import Worker
+from optimizer.measure.worker import Step, Worker
 from optimizer.verdict import Reason, Status, Verdict
 from tests.measured_problem import COMPILED_ONLY, ORIGINAL_BODY, TextProblem, module
 from verifiers.equivalence import Equivalence
@@ -143,8 +145,8 @@ def test_original_that_kills_the_worker_is_no_verdict(bench: Bench) -> None:
 
 
 def test_harness_errors_are_infrastructure(bench: Bench) -> None:
-    with pytest.raises(InfrastructureError, match="validation error"):
-        bench.worker.request({"task": "check", "command": {"workload": 1}}, deadline=20)
+    with pytest.raises(InfrastructureError, match="not built"):
+        bench.worker.request(CallCommand("missing", 1), Step("a call", 20))
 
 
 def test_whole_process_group_dies_with_a_candidate(bench: Bench, tmp_path: Path) -> None:
@@ -170,10 +172,10 @@ def test_output_of_candidates_goes_to_the_log_only(bench: Bench, capfd: pytest.C
 def test_worker_dies_with_its_parent(tmp_path: Path) -> None:
     script = (
         "import sys, time, pathlib\n"
-        "from optimizer.measure.worker import Worker\n"
-        "from optimizer.measure.commands import NoiseCommand, to_message\n"
+        "from optimizer.measure.worker import Step, Worker\n"
+        "from optimizer.measure.commands import NoiseCommand\n"
         f"worker = Worker(pathlib.Path({str(tmp_path)!r}), 1)\n"
-        "worker.request(to_message(NoiseCommand(1)), 60)\n"
+        "worker.request(NoiseCommand(1), Step('noise', 60))\n"
         "print(worker.process_id, flush=True)\n"
         "time.sleep(60)\n"
     )
@@ -190,7 +192,7 @@ def test_worker_dies_with_its_parent(tmp_path: Path) -> None:
 
 def test_closing_twice_is_fine_and_a_forgotten_worker_is_killed(tmp_path: Path) -> None:
     worker = Worker(tmp_path, 1)
-    worker.request(to_message(NoiseCommand(1)), 60)
+    worker.request(NoiseCommand(1), Step("noise", 60))
     number = worker.process_id
     assert number is not None
     del worker
@@ -236,8 +238,10 @@ def test_lane_that_cannot_be_opened_is_infrastructure(tmp_path: Path) -> None:
 
 
 def test_commands_are_json() -> None:
-    command = CheckCommand(PROBLEM.workload({"n": 1, "m": 1}), "code.py", PROBLEM.small, (0,), 2, 1.0, 1.0)
-    assert json.loads(json.dumps(to_message(command)))["task"] == "check"
+    command = LoadCommand(segments_of({"n": 3, "A": np.ones((2, 3), np.float32)}), 4096)
+    message = json.loads(json.dumps(to_message(command)))
+    assert message["task"] == "load"
+    assert from_json(LoadCommand, message["command"]) == command
 
 
 def test_failure_becomes_a_rejection() -> None:

@@ -1,15 +1,20 @@
-"""The bench that verifiers measure on: one worker, the timing lane, and what has been measured in this run."""
+"""The bench that verifiers measure on: two worker processes, the timing lane, and what has been measured in this run.
+
+Candidates run in one of the processes, and the other one, which never runs any, says what is right.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from optimizer.errors import InfrastructureError
+from optimizer.measure.checks import Checker
 from optimizer.measure.commands import (
     CheckCommand,
     CheckReport,
@@ -20,12 +25,17 @@ from optimizer.measure.commands import (
     TimeCommand,
     TimeReport,
     from_json,
-    to_message,
 )
 from optimizer.measure.lane import TimingLane
+from optimizer.measure.recent import Recent
+from optimizer.measure.references import References
+from optimizer.measure.runner import Runner
 from optimizer.measure.statistics import Ratio
-from optimizer.measure.worker import Worker
+from optimizer.measure.timing import Stopwatch, TimingMemory
+from optimizer.measure.worker import Step, Worker
 from optimizer.verdict import Measurement
+
+KEPT_RESULTS = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +108,12 @@ class Bench:
         self.measurements: dict[str, Measurement] = {}
         """The last measurement of each candidate, by its digest."""
         self.worker = Worker(self.directory, threads)
+        """Runs candidates, and the original beside them."""
+        self.clean_worker = Worker(self.directory, threads, "clean_worker")
+        """Runs nothing but the original."""
+        self._runner, self._clean_runner = Runner(self.worker, threads), Runner(self.clean_worker, threads)
+        self._kept: Recent[Any] = Recent(KEPT_RESULTS)
+        self._timing = TimingMemory()
 
     def __enter__(self) -> Self:
         return self
@@ -108,35 +124,50 @@ class Bench:
         self.close()
 
     def close(self) -> None:
-        """End the worker and remove its large files; the candidates' modules stay."""
+        """End the worker processes; the candidates' modules stay."""
         self.worker.close()
-        for file in self.directory.glob("reference_*.npz"):
-            file.unlink(missing_ok=True)
+        self.clean_worker.close()
 
     def code_file(self, text: str) -> str:
         """The file of a candidate's module text, written if it is new."""
-        digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-        file = self.directory / f"candidate_{digest}.py"
+        return str(self._written("candidate", text))
+
+    def _written(self, kind: str, text: str) -> Path:
+        file = self.directory / f"{kind}_{hashlib.sha256(text.encode()).hexdigest()[:16]}.py"
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
             if not file.exists():
                 file.write_text(text, encoding="utf-8")
         except OSError as error:
             raise InfrastructureError(f"{file} cannot be written: {error}") from error
-        return str(file)
+        return file
 
     def check(self, command: CheckCommand) -> CheckReport:
-        return from_json(CheckReport, self.worker.request(to_message(command), self.limits.check))
+        """Raises `WorkerFailure` for a candidate that does not do what the original does."""
+        self.clean_worker.start()
+        self.worker.start()
+        self.worker.clear_log()
+        until = time.monotonic() + self.limits.check
+        module = self._written("source", command.workload.source)
+        references = References(self._clean_runner, self._kept, command.workload, module, command.seeds[0], until)
+        return Checker(self._runner, references, command, self.threads, until).run()
 
     def time(self, command: TimeCommand) -> TimeReport:
-        """Holds the lane while the worker times; raises `WorkerFailure`."""
+        """Holds the lane while contestants are timed; raises `WorkerFailure`."""
         with self.lane.held():
-            return from_json(TimeReport, self.worker.request(to_message(command), self.limits.timing))
+            self.worker.clear_log()
+            until = time.monotonic() + self.limits.timing
+            module = self._written("source", command.workload.source)
+            has_candidates = any(code is not None for code in command.codes)
+            runner = self._runner if has_candidates else self._clean_runner
+            return Stopwatch(runner, self._clean_runner, self._timing, command, module, until).run()
 
     def peaks(self) -> PeaksReport:
         with self.lane.held():
-            return from_json(PeaksReport, self.worker.request(to_message(PeaksCommand(self.threads)), 120.0))
+            answer = self.clean_worker.request(PeaksCommand(self.threads), Step("measuring the machine's peaks", 120.0))
+            return from_json(PeaksReport, answer)
 
     def noise(self, calls: int = 100) -> NoiseReport:
         with self.lane.held():
-            return from_json(NoiseReport, self.worker.request(to_message(NoiseCommand(calls)), 60.0))
+            answer = self.clean_worker.request(NoiseCommand(calls), Step("measuring the machine's noise", 60.0))
+            return from_json(NoiseReport, answer)

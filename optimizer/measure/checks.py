@@ -1,40 +1,41 @@
-"""Runs a candidate against the original on many small inputs (in the worker).
+"""Runs a candidate against the original on many small inputs and compares what both leave behind.
 
-Two layers. As plain Python, without compiler and rounding freedom, both must give the same bits on special values
-too, and parallel loops must not notice that they run backward. Compiled, they must agree as well as the floating-point
-mode says, on one thread and on all of them, time after time.
+Each runs in a process of its own, and what it leaves behind comes here as bytes. Two layers. As plain Python, without
+compiler and rounding freedom, both must give the same bits on special values too, and parallel loops must not notice
+that they run backward. Compiled, they must agree as well as the floating-point mode says, on one thread and on all of
+them, time after time. No two calls in a row get the same inputs where there are others of the same size, so that what
+is left of an earlier call does not pass for a result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import groupby
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-import numba
 import numpy as np
 
 from optimizer.errors import InfrastructureError
-from optimizer.measure.commands import CheckCommand, CheckReport
+from optimizer.measure.commands import CheckCommand, CheckReport, Form
 from optimizer.measure.comparison import (
     Difference,
     Results,
     RoundingJudge,
+    arrays_of,
     bit_difference,
-    results_of,
     scale_difference,
 )
 from optimizer.measure.failure import WorkerFailure
 from optimizer.measure.guards import GuardedArguments
-from optimizer.measure.inputs import ValueKind, bytes_of
-from optimizer.measure.loading import Function, plain_function
-from optimizer.measure.references import Case, CompiledReference, PlainReference, References, run_plain
+from optimizer.measure.inputs import ValueKind
+from optimizer.measure.references import Case, CompiledReference, PlainReference, References
+from optimizer.measure.runner import CallError, Code, Runner
+from optimizer.measure.worker import Step
 from optimizer.measure.workload import size_text
 from optimizer.verdict import Reason
-
-if TYPE_CHECKING:
-    from optimizer.measure.session import Session
 
 LARGEST_PLAIN_SIZE = 9
 MOST_PLAIN_SIZES = 6
@@ -47,24 +48,33 @@ REORDERED_TOLERANCES = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-4}
 """Relative to an array's largest magnitude: for plain runs when reductions may be reordered."""
 
 
-def check(session: Session, command: CheckCommand) -> CheckReport:
-    """Compare a candidate with the original; raises `WorkerFailure` at the first thing that is wrong with it."""
-    return Checker(session, command).run()
+@dataclass(frozen=True, slots=True)
+class CompiledCase:
+    """What a compiled candidate is compared with in one case."""
+
+    case: Case
+    reference: CompiledReference
+    wide: Results | None
+    """The original in wider types."""
 
 
 class Checker:
     """One candidate's checks."""
 
-    def __init__(self, session: Session, command: CheckCommand) -> None:
-        self._session, self._command = session, command
+    def __init__(
+        self, runner: Runner, references: References, command: CheckCommand, threads: int, until: float
+    ) -> None:
+        """The candidate runs on `runner`, on up to `threads` threads, until a time of `time.monotonic()`."""
+        self._runner, self._references, self._command = runner, references, command
+        self._threads, self._until = threads, until
         self._workload = command.workload
         self._source = Path(command.code).read_text(encoding="utf-8")
-        self._references = References(session, command.workload, command.seeds[0])
         self._skipped: dict[str, str] = {}
         self._checks = 0
         self._is_exact = True
 
     def run(self) -> CheckReport:
+        """Raises `WorkerFailure` at the first thing that is wrong with the candidate."""
         sizes = [size for size in sorted(self._command.sizes, key=_volume) if self._is_sure(size)]
         if not sizes:
             reasons = "; ".join(self._skipped.values())
@@ -101,16 +111,10 @@ class Checker:
 
     def _check_plain_case(self, case: Case, reference: PlainReference, backward: bool) -> None:
         place = f"as plain Python{', its parallel loops run backward' if backward else ''} ({case})"
-        workload = self._workload
+        form = Form.BACKWARD if backward else Form.PLAIN
         guarded = GuardedArguments(self._references.values(case))
-        self._session.runs_candidate(place, self._allowance(reference.seconds), array_bytes=bytes_of(guarded.values))
-        try:
-            function = plain_function(self._source, self._command.code, workload.function, backward=backward)
-        except Exception as error:
-            # A generated module that does not even load has no usable code, whatever it raises.
-            raise WorkerFailure(Reason.BUILD_FAILED, f"{type(error).__name__}: {error}") from error
-        results = self._call(guarded, place, lambda: run_plain(function, guarded.values, workload.written))
-        if workload.may_reassociate:
+        results = self._call(form, guarded, place, reference.results, reference.seconds)
+        if self._workload.may_reassociate:
             difference = scale_difference(results, reference.results, REORDERED_TOLERANCES)
         else:
             difference = bit_difference(results, reference.results)
@@ -119,81 +123,93 @@ class Checker:
     # Compiled
 
     def _check_compiled(self, sizes: list[Mapping[str, int]]) -> None:
-        command, workload = self._command, self._workload
-        kinds = list(ValueKind) if workload.is_strict else [ValueKind.USUAL, ValueKind.SIGNS]
-        cases = [Case(size, seed, ValueKind.USUAL) for size in sizes for seed in command.seeds]
-        cases += [Case(size, command.seeds[0], kind) for size in sizes for kind in kinds[1:]]
-        references: list[tuple[Case, CompiledReference, Results | None]] = []
         judge = RoundingJudge()
-        for case in cases:
-            reference = self._references.compiled(case)
-            if reference is None:
-                self._skipped[size_text(case.sizes)] = "the original writes outside of its arrays"
-                continue
-            if reference.sensitivity is None:
-                if case.kind is ValueKind.USUAL:
-                    self._skipped[str(case)] = "rounding decides the results"
-                continue
-            wide = None if workload.is_strict else self._references.wide(case, reference.seconds)
-            if wide is not None:
-                judge.learn(reference.results, wide)
-            references.append((case, reference, wide))
-        arguments = GuardedArguments(self._references.values(cases[-1])).arguments
-        candidate = self._session.candidate(command.code, workload.function, arguments, command.build_seconds)
-        for case, reference, wide in references:
-            self._check_case(candidate, case, reference, wide, judge, is_largest=case.sizes == sizes[-1])
+        cases = self._compiled_cases(sizes, judge)
+        for size, group in groupby(cases, key=lambda compiled: compiled.case.sizes):
+            self._check_size(list(group), judge, is_largest=size == sizes[-1])
 
-    def _check_case(
-        self,
-        candidate: Function,
-        case: Case,
-        reference: CompiledReference,
-        wide: Results | None,
-        judge: RoundingJudge,
-        *,
-        is_largest: bool,
-    ) -> None:
+    def _compiled_cases(self, sizes: list[Mapping[str, int]], judge: RoundingJudge) -> list[CompiledCase]:
+        """The cases in which roundings can be compared, ordered by size; `judge` learns from them."""
+        seeds, workload = self._command.seeds, self._workload
+        kinds = list(ValueKind) if workload.is_strict else [ValueKind.USUAL, ValueKind.SIGNS]
+        cases: list[CompiledCase] = []
+        for size in sizes:
+            usual = [Case(size, seed, ValueKind.USUAL) for seed in seeds]
+            for case in [*usual, *(Case(size, seeds[0], kind) for kind in kinds[1:])]:
+                reference = self._references.compiled(case)
+                if reference is None:
+                    self._skipped[size_text(case.sizes)] = "the original writes outside of its arrays"
+                    continue
+                if reference.sensitivity is None:
+                    if case.kind is ValueKind.USUAL:
+                        self._skipped[str(case)] = "rounding decides the results"
+                    continue
+                wide = None if workload.is_strict else self._references.wide(case, reference.seconds)
+                if wide is not None:
+                    judge.learn(reference.results, wide)
+                cases.append(CompiledCase(case, reference, wide))
+        return cases
+
+    def _check_size(self, cases: list[CompiledCase], judge: RoundingJudge, *, is_largest: bool) -> None:
         repeats = 1 + (self._command.repeats if is_largest else REPEATS_EVERYWHERE)
-        guarded = GuardedArguments(self._references.values(case))
-        for threads, times in ({1: 1} | {self._session.threads: repeats} if self._is_parallel else {1: 1}).items():
-            place = f"{case}, {threads} {'thread' if threads == 1 else 'threads'}"
-            numba.set_num_threads(threads)
-            runs = [self._run_compiled(candidate, guarded, place, reference) for _ in range(times)]
-            if not self._workload.may_reassociate:
-                for again in runs[1:]:
-                    self._judge(bit_difference(again, runs[0]), Reason.NONDETERMINISTIC, place, case)
-            for results in runs:
-                difference = bit_difference(results, reference.results)
-                self._is_exact &= difference is None
-                if difference and not self._workload.is_strict:
-                    difference = judge.difference(results, reference.results, wide, reference.sensitivity or {})
-                self._judge(difference, Reason.WRONG_RESULT, place, case)
+        arguments = [GuardedArguments(self._references.values(compiled.case)) for compiled in cases]
+        for threads, times in ({1: 1} | {self._threads: repeats} if self._is_parallel else {1: 1}).items():
+            before: dict[int, Results] = {}
+            for _ in range(times):
+                for number, (compiled, guarded) in enumerate(zip(cases, arguments, strict=True)):
+                    place = f"{compiled.case}, {threads} {'thread' if threads == 1 else 'threads'}"
+                    guarded.restore()
+                    expected, seconds = compiled.reference.results, compiled.reference.seconds
+                    results = self._call(Form.CANDIDATE, guarded, place, expected, seconds, threads)
+                    self._compare(results, before.setdefault(number, results), compiled, judge, place)
 
-    def _run_compiled(
-        self, candidate: Function, guarded: GuardedArguments, place: str, reference: CompiledReference
-    ) -> Results:
-        written = self._workload.written
-        guarded.restore()
-        self._session.runs_candidate(place, self._allowance(reference.seconds), array_bytes=bytes_of(guarded.values))
-        return self._call(guarded, place, lambda: results_of(guarded.values, written, candidate(*guarded.arguments)))
+    def _compare(
+        self, results: Results, before: Results, compiled: CompiledCase, judge: RoundingJudge, place: str
+    ) -> None:
+        reference, case = compiled.reference, compiled.case
+        if not self._workload.may_reassociate:
+            self._judge(bit_difference(results, before), Reason.NONDETERMINISTIC, place, case)
+        difference = bit_difference(results, reference.results)
+        self._is_exact &= difference is None
+        if difference and not self._workload.is_strict:
+            difference = judge.difference(results, reference.results, compiled.wide, reference.sensitivity or {})
+        self._judge(difference, Reason.WRONG_RESULT, place, case)
 
     # Both
 
-    def _call(self, guarded: GuardedArguments, place: str, call: Callable[[], Results]) -> Results:
+    def _call(
+        self,
+        form: Form,
+        guarded: GuardedArguments,
+        place: str,
+        expected: Results,
+        original_seconds: float,
+        threads: int = 1,
+    ) -> Results:
+        """What one call of the candidate leaves behind, after a look at what it must not touch."""
+        left = self._until - time.monotonic()
+        loading = Step(f"handing over inputs ({place})", left)
+        building = Step("compiling", min(left, self._command.build_seconds), 0, Reason.BUILD_FAILED)
+        allowance = max(self._command.call_seconds, SLOWDOWN_ALLOWED * original_seconds)
+        calling = Step(place, min(left, allowance), 0)
+        self._runner.load(guarded, loading)
+        key = self._runner.build(Code(form, self._command.code, self._workload.function), building)
         try:
-            results = call()
-        except MemoryError as error:
-            raise WorkerFailure(Reason.OUT_OF_MEMORY, f"{place}: no memory left") from error
-        except Exception as error:
+            called = self._runner.call(key, calling, threads=threads)
+        except CallError as error:
+            if error.kind == "memory":
+                raise WorkerFailure(Reason.OUT_OF_MEMORY, f"{place}: no memory left") from error
             # The original ran on these inputs, so whatever the candidate raises, its result is wrong.
-            detail = f"{place}: it raises {type(error).__name__}: {error}, where the original does not"
+            detail = f"{place}: it raises {error.text}, where the original does not"
             raise WorkerFailure(Reason.WRONG_RESULT, detail) from error
+        self._runner.receive(guarded, calling)
         self._checks += 1
         if array := guarded.overrun():
             raise WorkerFailure(Reason.OUT_OF_BOUNDS, f"{place}: it writes outside of {array}")
         if array := guarded.modified(self._workload.written):
             raise WorkerFailure(Reason.MODIFIED_INPUT, f"{place}: it changes {array}, which is only an input")
-        return results
+        results = arrays_of(guarded.values, self._workload.written)
+        return results | self._runner.returned(called, guarded, calling, expected)
 
     def _judge(self, difference: Difference | None, reason: Reason, place: str, case: Case) -> None:
         if difference is None:
@@ -211,9 +227,6 @@ class Checker:
         if reason is Reason.NONDETERMINISTIC:
             text = text.replace("where the original gives", "where an equal run before gave")
         raise WorkerFailure(reason, f"{place}: {text}", witness=witness)
-
-    def _allowance(self, original_seconds: float) -> float:
-        return max(self._command.call_seconds, SLOWDOWN_ALLOWED * original_seconds)
 
 
 def _volume(sizes: Mapping[str, int]) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""What the worker can be asked, and what it answers: dataclasses that become JSON on the way."""
+"""What the bench can be asked, and what a worker process can: dataclasses, which become JSON on the way to a worker."""
 
 from __future__ import annotations
 
@@ -10,16 +10,105 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
 
+from optimizer.measure.guards import Segment
 from optimizer.measure.workload import Workload
 
 T = TypeVar("T")
 
 
 class Task(StrEnum):
-    CHECK = "check"
-    TIME = "time"
+    """What a worker process does."""
+
+    LOAD = "load"
+    BUILD = "build"
+    CALL = "call"
+    GIVE = "give"
+    COLLECT = "collect"
     PEAKS = "peaks"
     NOISE = "noise"
+
+
+class Form(StrEnum):
+    """How a module's function is made to run."""
+
+    ORIGINAL = "original"
+    """Compiled serially, with the workload's flags."""
+    CANDIDATE = "candidate"
+    """Compiled by its own decorator."""
+    PLAIN = "plain"
+    """As Python runs it."""
+    BACKWARD = "backward"
+    """The same with its parallel loops run from their last iteration to their first."""
+    WIDE = "wide"
+    """As Python runs it, in wider types."""
+    NOTHING = "nothing"
+    """A function that does nothing: what is left of a call's time is not the function's."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadCommand:
+    """Take arguments from the shared file."""
+
+    segments: tuple[Segment, ...]
+    size: int
+    """Bytes of the shared file that are used."""
+
+
+@dataclass(frozen=True, slots=True)
+class BuildCommand:
+    """Make a function ready for the arguments that are loaded."""
+
+    form: Form
+    file: str
+    """Of the module; of no meaning for the original, whose source stands in the workload."""
+    function: str
+    workload: Workload | None = None
+    """For the original."""
+    memory: int | None = None
+    """Bytes that it may map besides what is mapped; None is no limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallCommand:
+    """Call the function that was built last under `key`, with the arguments that are loaded."""
+
+    key: str
+    threads: int
+    calls: int = 1
+    restored: tuple[str, ...] = ()
+    """Arrays that are made what they were before each call."""
+    pause: float = 0.0
+    """Seconds to wait before the first call."""
+    memory: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CallReport:
+    seconds: float
+    """Of all calls together, by the clock of the process."""
+    returned: tuple[tuple[str, tuple[int, ...]], ...]
+    """Type and shape of each part of what the last call returned."""
+    is_tuple: bool
+    raised: str = ""
+    """The exception that ended the calls; then the rest means nothing."""
+    raised_kind: str = ""
+    """`memory`, `call` for what a function may raise for inputs that it cannot take, or `other`."""
+
+
+@dataclass(frozen=True, slots=True)
+class GiveCommand:
+    """Copy arguments back into the shared file, as they are by now."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CollectCommand:
+    """Write what the last call returned into the shared file."""
+
+    start: int
+    size: int
+    """Bytes of the shared file, after it has grown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +202,13 @@ class NoiseReport:
     other_load: float
 
 
-Command = CheckCommand | TimeCommand | PeaksCommand | NoiseCommand
+Command = LoadCommand | BuildCommand | CallCommand | GiveCommand | CollectCommand | PeaksCommand | NoiseCommand
 TASKS: Mapping[type[Any], Task] = {
-    CheckCommand: Task.CHECK,
-    TimeCommand: Task.TIME,
+    LoadCommand: Task.LOAD,
+    BuildCommand: Task.BUILD,
+    CallCommand: Task.CALL,
+    GiveCommand: Task.GIVE,
+    CollectCommand: Task.COLLECT,
     PeaksCommand: Task.PEAKS,
     NoiseCommand: Task.NOISE,
 }

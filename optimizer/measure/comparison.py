@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,14 +38,16 @@ class Difference:
         return f"{self.array}{place} is {self.got} where the original gives {self.expected}"
 
 
-def results_of(values: Values, written: tuple[str, ...], returned: Any, *, copy: bool = True) -> Results:
-    """The written arrays and everything returned; without `copy` good until the next call only."""
-    results: dict[str, Any] = {name: values[name] for name in written}
-    if isinstance(returned, tuple):
-        results |= {f"{RETURNED} {number}": part for number, part in enumerate(returned)}
-    elif returned is not None:
-        results[RETURNED] = returned
-    return {name: np.array(result, copy=True if copy else None) for name, result in results.items()}
+def arrays_of(values: Values, written: tuple[str, ...], *, copy: bool = True) -> Results:
+    """The written arrays; without `copy` good until the next call only."""
+    return {name: np.array(values[name], copy=True if copy else None) for name in written}
+
+
+def named_results(parts: Sequence[Any], *, is_tuple: bool) -> Results:
+    """What a call returned, its parts by name."""
+    if is_tuple:
+        return {f"{RETURNED} {number}": np.asarray(part) for number, part in enumerate(parts)}
+    return {RETURNED: np.asarray(parts[0])} if parts else {}
 
 
 def bit_difference(got: Results, expected: Results) -> Difference | None:

@@ -1,8 +1,13 @@
-"""Arguments whose arrays lie between guard zones, so that a write outside of an array is seen."""
+"""Arguments whose arrays lie between guard zones, so that a write outside of an array is seen.
+
+All arguments of a call lie in one block of bytes, so that they can be handed to another process and back as they are.
+Both sides find them by `Segment`s.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,27 +19,99 @@ ZONE_BYTES = 1 << 16
 ALIGNMENT = 64
 CANARY = np.uint32(0xFFF8BEEF)
 """Read as a float of either width it is a NaN, so that reading a zone shows in the results too."""
+POISON = np.uint8(0xA5)
+
+Bytes = NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Where one argument lies in the block; an array with a zone on both sides."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    start: int
+    size: int
+    """Bytes, zones included."""
+    is_array: bool
+
+    @property
+    def array_bytes(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64)) * np.dtype(self.dtype).itemsize
+
+    def array(self, segment: Bytes) -> NDArray[Any]:
+        """The argument as an array (of rank 0: a scalar), given the bytes of its segment."""
+        start = ZONE_BYTES if self.is_array else 0
+        return segment[start : start + self.array_bytes].view(self.dtype).reshape(self.shape)
+
+    def zones(self, segment: Bytes) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+        # Rounded up to a whole canary, for arrays of one-byte elements.
+        behind = _rounded_up(ZONE_BYTES + self.array_bytes, CANARY.itemsize)
+        return segment[:ZONE_BYTES].view(np.uint32), segment[behind : behind + ZONE_BYTES].view(np.uint32)
+
+
+def segments_of(values: Values) -> tuple[Segment, ...]:
+    """Where the arguments lie, in their order."""
+    segments: list[Segment] = []
+    start = 0
+    for name, value in values.items():
+        array = np.asarray(value)
+        is_array = isinstance(value, np.ndarray)
+        size = _rounded_up(array.nbytes + (2 * ZONE_BYTES + CANARY.itemsize) * is_array, ALIGNMENT)
+        segments.append(Segment(name, array.dtype.str, array.shape, start, size, is_array))
+        start += size
+    return tuple(segments)
+
+
+def aligned_bytes(size: int) -> Bytes:
+    """New memory that begins at a multiple of `ALIGNMENT`."""
+    memory = np.empty(size + ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % ALIGNMENT
+    return memory[start : start + size]
 
 
 class GuardedArguments:
-    """One set of arguments, each array in a buffer of its own with a zone of canaries on both sides."""
+    """One set of arguments, each array with a zone of canaries on both sides."""
 
     def __init__(self, pristine: Values) -> None:
         self._pristine = pristine
-        self._zones: dict[str, tuple[NDArray[Any], NDArray[Any]]] = {}
+        self.segments = segments_of(pristine)
+        self.content = aligned_bytes(sum(segment.size for segment in self.segments))
+        """All arguments, to be sent and received."""
         self.values: Values = {}
-        for name, value in pristine.items():
-            self.values[name] = self._guarded(name, value) if isinstance(value, np.ndarray) else value
+        self._zones: dict[str, tuple[NDArray[np.uint32], NDArray[np.uint32]]] = {}
+        for segment in self.segments:
+            part = self.part(segment)
+            array = segment.array(part)
+            if segment.is_array:
+                self._zones[segment.name] = segment.zones(part)
+                for zone in self._zones[segment.name]:
+                    zone[:] = CANARY
+                self.values[segment.name] = array
+            else:
+                array[...] = pristine[segment.name]
+                self.values[segment.name] = pristine[segment.name]
         self.restore()
 
     @property
     def arguments(self) -> tuple[Any, ...]:
         return tuple(self.values.values())
 
+    def part(self, segment: Segment) -> Bytes:
+        """The bytes of one segment."""
+        return self.content[segment.start : segment.start + segment.size]
+
     def restore(self, names: Collection[str] | None = None) -> None:
         """Make the arrays of these names (None: all) what they were in the beginning."""
         for name in self._zones if names is None else names:
             np.copyto(self.values[name], self._pristine[name])
+
+    def poison(self) -> None:
+        """Fill the arrays with what no result looks like."""
+        for segment in self.segments:
+            if segment.is_array:
+                self.part(segment)[ZONE_BYTES : ZONE_BYTES + segment.array_bytes] = POISON
 
     def overrun(self) -> str | None:
         """The name of an array outside of which something was written."""
@@ -43,24 +120,58 @@ class GuardedArguments:
         )
 
     def modified(self, written: Collection[str]) -> str | None:
-        """The name of an array that changed although it is not among those that may be `written`."""
-        for name, value in self._pristine.items():
-            if isinstance(value, np.ndarray) and name not in written:
-                now = self.values[name]
-                if not np.array_equal(now.reshape(-1).view(np.uint8), value.reshape(-1).view(np.uint8)):
-                    return name
+        """The name of an argument that changed although it is not among those that may be `written`."""
+        for segment in self.segments:
+            if segment.name not in written:
+                now, before = segment.array(self.part(segment)), np.asarray(self._pristine[segment.name])
+                if not np.array_equal(_raw(now), _raw(before)):
+                    return segment.name
         return None
 
-    def _guarded(self, name: str, array: NDArray[Any]) -> NDArray[Any]:
-        buffer = np.empty(2 * ZONE_BYTES + array.nbytes + 2 * ALIGNMENT, np.uint8)
-        start = ZONE_BYTES + -(buffer.ctypes.data + ZONE_BYTES) % ALIGNMENT
-        end = start + array.nbytes
-        # Rounded up to a whole canary, for arrays of one-byte elements.
-        behind = end + -end % CANARY.itemsize
-        self._zones[name] = (
-            buffer[start - ZONE_BYTES : start].view(np.uint32),
-            buffer[behind : behind + ZONE_BYTES].view(np.uint32),
+
+class OwnArguments:
+    """The other side: the same arguments in memory of this process, each array in a block of its own."""
+
+    def __init__(self, segments: tuple[Segment, ...]) -> None:
+        self.segments = segments
+        self._blocks = {segment.name: aligned_bytes(segment.size) for segment in segments}
+        self._arrays = {segment.name: segment.array(self._blocks[segment.name]) for segment in segments}
+        self._pristine: dict[str, NDArray[Any]] = {}
+
+    def take(self, content: Bytes) -> None:
+        """Copy all arguments, with their zones, from the block of bytes that was sent."""
+        self._pristine.clear()
+        for segment in self.segments:
+            np.copyto(self._blocks[segment.name], content[segment.start : segment.start + segment.size])
+
+    def give(self, content: Bytes, names: Collection[str]) -> None:
+        """Copy the arguments of these names, with their zones, back."""
+        for segment in self.segments:
+            if segment.name in names:
+                content[segment.start : segment.start + segment.size] = self._blocks[segment.name]
+
+    def keep(self, names: Collection[str]) -> None:
+        """Remember these arrays for `restore`."""
+        for name in names:
+            if name not in self._pristine:
+                self._pristine[name] = self._arrays[name].copy()
+
+    def restore(self) -> None:
+        """Make the arrays that were kept what they were."""
+        for name, pristine in self._pristine.items():
+            np.copyto(self._arrays[name], pristine)
+
+    def arguments(self) -> tuple[Any, ...]:
+        """Arrays, and Python's own scalars (NumPy's where the type is wider)."""
+        return tuple(
+            self._arrays[segment.name] if segment.is_array else self._arrays[segment.name].item()
+            for segment in self.segments
         )
-        for zone in self._zones[name]:
-            zone[:] = CANARY
-        return buffer[start:end].view(array.dtype).reshape(array.shape)
+
+
+def _raw(array: NDArray[Any]) -> Bytes:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+def _rounded_up(size: int, multiple: int) -> int:
+    return size + -size % multiple

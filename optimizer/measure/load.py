@@ -15,7 +15,9 @@ IDLE = ("idle", "iowait", "guest", "guest_nice")
 class OtherLoad:
     """Measures, from its making on, how many processors work for others than this process."""
 
-    def __init__(self) -> None:
+    def __init__(self, other: int | None = None) -> None:
+        """`other` is a process whose work counts as this one's own."""
+        self._other = other
         self._start, self._busy, self._own = self._now()
 
     def processors(self) -> float:
@@ -26,12 +28,16 @@ class OtherLoad:
             return 0.0
         return max(0.0, (busy - self._busy) - (own - self._own)) / (now - self._start)
 
-    @staticmethod
-    def _now() -> tuple[float, float, float]:
+    def _now(self) -> tuple[float, float, float]:
         times = psutil.cpu_times()._asdict()
         busy = sum(seconds for kind, seconds in times.items() if kind not in IDLE)
         own = os.times()
-        return time.perf_counter(), busy, own.user + own.system
+        other = 0.0
+        if self._other is not None:
+            with contextlib.suppress(psutil.Error):
+                spent = psutil.Process(self._other).cpu_times()
+                other = spent.user + spent.system
+        return time.perf_counter(), busy, own.user + own.system + other
 
 
 def pin(threads: int) -> None:

@@ -18,14 +18,11 @@ import numpy as np
 
 from optimizer.errors import InfrastructureError
 from optimizer.measure.failure import WorkerFailure
+from optimizer.measure.widening import WIDER, widened
 from optimizer.measure.workload import Workload
 from optimizer.verdict import Reason
 
 Function = Callable[..., Any]
-
-WIDER = {np.dtype(np.float32): np.dtype(np.float64), np.dtype(np.float64): np.dtype(np.longdouble)}
-HAS_WIDE_FLOAT64 = bool(np.finfo(np.longdouble).eps < np.finfo(np.float64).eps)
-"""Whether this platform has a type in which float64 arithmetic can be judged."""
 
 LONGEST_MESSAGE = 600
 
@@ -138,11 +135,6 @@ class _WideNumpy:
 
     def empty(self, shape: Any, dtype: Any = np.float64) -> Any:
         return np.empty(shape, widened(dtype))
-
-
-def widened(dtype: Any) -> Any:
-    """The type in which values of `dtype` are judged."""
-    return WIDER.get(np.dtype(dtype), np.dtype(dtype))
 
 
 def _brief(error: Exception) -> str:

@@ -1,22 +1,25 @@
-"""What the original does on small inputs (in the worker): the results that candidates are compared with."""
+"""What candidates are compared with: the original on small inputs, in a process that never runs a candidate."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from optimizer.measure.comparison import Results, largest_deviation, results_of, scale_of
+from optimizer.errors import InfrastructureError
+from optimizer.measure.commands import Form
+from optimizer.measure.comparison import Results, arrays_of, largest_deviation, scale_of
 from optimizer.measure.guards import GuardedArguments
 from optimizer.measure.inputs import ValueKind, Values, make_values, perturbed
-from optimizer.measure.loading import HAS_WIDE_FLOAT64, Function, plain_function, widened
+from optimizer.measure.recent import Recent
+from optimizer.measure.runner import CallError, Code, Runner
+from optimizer.measure.widening import HAS_WIDE_FLOAT64, widened
+from optimizer.measure.worker import Step
 from optimizer.measure.workload import Workload, size_text
-
-if TYPE_CHECKING:
-    from optimizer.measure.session import Session
 
 WIDE_LIMIT_SECONDS = 0.0005
 """A size at which the compiled original takes longer is not evaluated in a wider type, which takes some thousand
@@ -27,8 +30,6 @@ PERTURBATIONS = 2
 ILL_CONDITIONED_POWER = 0.6
 """Inputs are of no use when their last bit changes results by more than the type's precision to this power (4e-10 for
 float64)."""
-CALL_ERRORS = (ArithmeticError, LookupError, ValueError, TypeError)
-"""What a function may raise at sizes or values that it cannot take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,106 +64,115 @@ class CompiledReference:
 
 
 class References:
-    """The original of one workload; everything is computed once per session."""
+    """The original of one workload; everything is computed once and kept in `kept`."""
 
-    def __init__(self, session: Session, workload: Workload, first_seed: int) -> None:
-        self._session, self._workload, self._first_seed = session, workload, first_seed
+    def __init__(
+        self, runner: Runner, kept: Recent[Any], workload: Workload, module: Path, first_seed: int, until: float
+    ) -> None:
+        """`module` is the file of the original's source; `until` is a time of `time.monotonic()`."""
+        self._runner, self._kept = runner, kept
+        self._workload, self._module = workload, module
+        self._first_seed, self._until = first_seed, until
 
     def values(self, case: Case) -> Values:
         return make_values(self._workload.at(case.sizes), case.seed, case.kind)
 
     def trouble(self, case: Case) -> str:
         """Why the original cannot run in this case; empty when it can."""
-
-        def run() -> str:
-            self._session.runs_original(f"the original ({case})")
-            try:
-                self._run_plain(case)
-            except CALL_ERRORS as error:
-                return f"{type(error).__name__}: {error}"
-            return ""
-
-        return self._session.results.get(("trouble", *self._key(case)), run)
+        reference = self._plain(case)
+        return reference if isinstance(reference, str) else ""
 
     def plain(self, case: Case) -> PlainReference | None:
         """None where the original raises on such values, as plain Python may where compiled code does not."""
-
-        def run() -> PlainReference | None:
-            self._session.runs_original(f"the original as plain Python ({case})")
-            start = time.perf_counter()
-            try:
-                results = self._run_plain(case)
-            except CALL_ERRORS:
-                return None
-            return PlainReference(results, time.perf_counter() - start)
-
-        return self._session.results.get(("plain", *self._key(case)), run)
+        reference = self._plain(case)
+        return None if isinstance(reference, str) else reference
 
     def compiled(self, case: Case) -> CompiledReference | None:
         """None where the original writes outside of its arrays."""
 
         def run() -> CompiledReference | None:
             values = self.values(case)
-            guarded = GuardedArguments(values)
-            original = self._session.original(self._workload, guarded.arguments)
-            self._session.runs_original(f"the original ({case})")
-            start = time.perf_counter()
-            returned = original(*guarded.arguments)
-            seconds = time.perf_counter() - start
+            what = f"the original ({case})"
+            results, seconds, guarded = self._run(Form.ORIGINAL, values, what)
             if guarded.overrun():
                 return None
-            results = results_of(guarded.values, self._workload.written, returned)
-            sensitivity = {} if self._workload.is_strict else sensitivity_of(self._workload, original, values, results)
+
+            def again(changed: Values) -> Results:
+                return self._run(Form.ORIGINAL, changed, what)[0]
+
+            sensitivity = {} if self._workload.is_strict else sensitivity_of(again, values, results)
             return CompiledReference(results, seconds, sensitivity)
 
-        return self._session.results.get(("compiled", *self._key(case)), run)
+        return self._kept.get(("compiled", *self._key(case)), run)
 
     def wide(self, case: Case, seconds: float) -> Results | None:
         """The original in wider types, where those exist and the compiled original takes few `seconds`."""
 
         def run() -> Results | None:
-            self._session.runs_original(f"the original in a wider type ({case})")
             values = {name: _widened(value) for name, value in self.values(case).items()}
-            function = plain_function(self._workload.source, "original", self._workload.function, wide=True)
             try:
-                return run_plain(function, values, self._workload.written)
-            except CALL_ERRORS:
-                return None
+                return self._run(Form.WIDE, values, f"the original in a wider type ({case})")[0]
+            except CallError as error:
+                return _none_if_usual(error)
 
         is_first = case.seed == self._first_seed and case.kind is ValueKind.USUAL
         if seconds > (WIDE_LIMIT_SECONDS if is_first else WIDE_LIMIT_FURTHER) or not HAS_WIDE_FLOAT64:
             return None
-        return self._session.results.get(("wide", *self._key(case)), run)
+        return self._kept.get(("wide", *self._key(case)), run)
 
-    def _run_plain(self, case: Case) -> Results:
-        function = plain_function(self._workload.source, "original", self._workload.function)
-        return run_plain(function, self.values(case), self._workload.written)
+    def _plain(self, case: Case) -> PlainReference | str:
+        """The results, or the exception that the original raises."""
+
+        def run() -> PlainReference | str:
+            try:
+                results, seconds, _ = self._run(Form.PLAIN, self.values(case), f"the original as plain Python ({case})")
+            except CallError as error:
+                _none_if_usual(error)
+                return error.text
+            return PlainReference(results, seconds)
+
+        return self._kept.get(("plain", *self._key(case)), run)
+
+    def _run(self, form: Form, values: Values, what: str) -> tuple[Results, float, GuardedArguments]:
+        """One call's results, its seconds, and the arguments as it left them."""
+        guarded = GuardedArguments(values)
+        step = Step(what, self._until - time.monotonic())
+        self._runner.load(guarded, step)
+        try:
+            called = self._runner.call(self._runner.build(self._code(form), step), step)
+        except CallError as error:
+            if form is Form.ORIGINAL:
+                raise InfrastructureError(f"{what} raises {error.text}") from error
+            raise
+        self._runner.receive(guarded, step)
+        results = arrays_of(guarded.values, self._workload.written)
+        if called.report.returned:
+            results |= self._runner.returned(called, guarded, step, None)
+        return results, called.report.seconds, guarded
+
+    def _code(self, form: Form) -> Code:
+        workload = self._workload if form is Form.ORIGINAL else None
+        return Code(form, str(self._module), self._workload.function, workload)
 
     def _key(self, case: Case) -> tuple[str, int, ValueKind]:
         return self._workload.at(case.sizes).key, case.seed, case.kind
 
 
-def run_plain(function: Function, values: Values, written: tuple[str, ...]) -> Results:
-    """One call as plain Python; floats become NumPy's, which divide by zero as compiled code does."""
-    arguments = [np.float64(value) if isinstance(value, float) else value for value in values.values()]
-    with np.errstate(all="ignore"):
-        returned = function(*arguments)
-    return results_of(values, written, returned)
+def _none_if_usual(error: CallError) -> None:
+    """Pass over what a function may raise at sizes or values that it cannot take; anything else is a fault."""
+    if error.kind != "call":
+        raise InfrastructureError(f"the original raises {error.text}") from error
 
 
-def sensitivity_of(
-    workload: Workload, original: Function, values: Values, results: Results
-) -> Mapping[str, float] | None:
-    """The largest change of each result when the last bit of the inputs changes.
+def sensitivity_of(run: Callable[[Values], Results], values: Values, results: Results) -> Mapping[str, float] | None:
+    """The largest change of each result when the last bit of the inputs changes; `run` runs the original.
 
     That is the error that no rounding can be blamed for. None when a result becomes infinite or undefined, or changes
     so much that a comparison says nothing.
     """
     largest = dict.fromkeys(results, 0.0)
     for seed in range(PERTURBATIONS):
-        guarded = GuardedArguments(perturbed(values, seed))
-        returned = original(*guarded.arguments)
-        changed = results_of(guarded.values, workload.written, returned, copy=False)
+        changed = run(perturbed(values, seed))
         for name, base in results.items():
             if base.dtype.kind != "f":
                 continue

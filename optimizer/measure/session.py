@@ -1,65 +1,82 @@
-"""The worker's memory between commands: compiled functions, inputs and reference results, each computed once."""
+"""What a worker process does: it holds arguments and functions, calls them, and hands back what they leave behind.
+
+It judges nothing. What a candidate does in here it can do to everything in here, so nothing that this process says is
+believed unless the parent can check it.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import gc
+import hashlib
+import mmap
 import os
 import resource
-from collections import OrderedDict
-from collections.abc import Callable, Generator, Hashable, Mapping
+import time
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numba
+import numpy as np
+from numpy.typing import NDArray
 
-from optimizer.measure.checks import check
-from optimizer.measure.commands import CheckCommand, NoiseCommand, PeaksCommand, Task, TimeCommand, from_json
-from optimizer.measure.inputs import Values, make_values
+from optimizer.errors import InfrastructureError
+from optimizer.measure.commands import (
+    BuildCommand,
+    CallCommand,
+    CallReport,
+    CollectCommand,
+    Form,
+    GiveCommand,
+    LoadCommand,
+    NoiseCommand,
+    PeaksCommand,
+    Task,
+    from_json,
+)
+from optimizer.measure.failure import WorkerFailure
+from optimizer.measure.guards import OwnArguments
 from optimizer.measure.load import pin
-from optimizer.measure.loading import Function, compiled_candidate, compiled_original
-from optimizer.measure.timing import Reference, time_contestants
-from optimizer.measure.workload import Workload
+from optimizer.measure.loading import Function, compiled_candidate, compiled_original, plain_function
+from optimizer.measure.recent import Recent
 from optimizer.verdict import Reason
 
-T = TypeVar("T")
-KEPT_FUNCTIONS = 8
-KEPT_RESULTS = 256
-KEPT_REFERENCES = 2
-MEMORY_MULTIPLE = 3
-"""A candidate may allocate so many times the bytes of its arguments ..."""
-MEMORY_FLOOR = 2**30
-"""... and so many bytes besides; ..."""
-MEMORY_PER_THREAD = 160 * 2**20
-"""... a thread's stack and its part of the heap reserve so much address space."""
+KEPT_FUNCTIONS = 32
+CALL_ERRORS = (ArithmeticError, LookupError, ValueError, TypeError)
+"""What a function may raise at sizes or values that it cannot take."""
+PLAIN_FORMS = (Form.PLAIN, Form.BACKWARD, Form.WIDE)
 
 
 class Session:
     """Runs the commands of one worker process."""
 
-    announce: Callable[[Mapping[str, Any]], None]
-    """Tells the parent what is going to run; set anew for each command."""
-
-    def __init__(self, threads: int) -> None:
-        self.announce = _nobody
-        self.threads = threads
-        """The most that any command may use."""
+    def __init__(self, threads: int, shared_file: int) -> None:
+        """`threads` is the most that any command may use; `shared_file` takes arguments and results, as bytes."""
+        self._threads, self._shared_file = threads, shared_file
         # Before the first parallel loop starts threads, which inherit the processors.
         pin(threads)
-        self.results: Recent[Any] = Recent(KEPT_RESULTS)
-        """Reference results and whatever else commands keep, by keys of their own."""
-        self.references: Recent[Reference] = Recent(KEPT_REFERENCES)
-        """What the original leaves behind on timed inputs: large arrays."""
-        self._timed: Recent[Values] = Recent(1)
-        self._functions: Recent[Function] = Recent(KEPT_FUNCTIONS)
+        self._functions: Recent[tuple[Form, Function]] = Recent(KEPT_FUNCTIONS)
+        self._arguments = OwnArguments(())
+        self._content = np.empty(0, np.uint8)
+        self._returned: tuple[NDArray[Any], ...] = ()
 
-    def run(self, message: Mapping[str, Any]) -> dict[str, Any]:
+    def run(self, message: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The answer to one command; raises `WorkerFailure` for a candidate that cannot be built."""
         command = message["command"]
         match Task(message["task"]):
-            case Task.CHECK:
-                return asdict(check(self, from_json(CheckCommand, command)))
-            case Task.TIME:
-                return asdict(time_contestants(self, from_json(TimeCommand, command)))
+            case Task.LOAD:
+                return self._load(from_json(LoadCommand, command))
+            case Task.BUILD:
+                return self._build(from_json(BuildCommand, command))
+            case Task.CALL:
+                return asdict(self._call(from_json(CallCommand, command)))
+            case Task.GIVE:
+                self._arguments.give(self._content, from_json(GiveCommand, command).names)
+                return {}
+            case Task.COLLECT:
+                return self._collect(from_json(CollectCommand, command))
             case Task.PEAKS:
                 from optimizer.measure.peak_kernels import measure_peaks
 
@@ -67,86 +84,102 @@ class Session:
             case Task.NOISE:
                 from optimizer.measure.noise_kernel import measure_noise
 
-                return asdict(measure_noise(from_json(NoiseCommand, command), self.threads))
+                return asdict(measure_noise(from_json(NoiseCommand, command), self._threads))
 
-    def runs_original(self, what: str) -> None:
-        """From here on the original runs: if it fails, no candidate is to blame."""
+    def _load(self, command: LoadCommand) -> Mapping[str, Any]:
         _limit_memory(None)
-        self.announce({"stage": "original", "what": what})
+        if command.segments != self._arguments.segments:
+            self._returned = ()
+            self._arguments = OwnArguments(())
+            self._arguments = OwnArguments(command.segments)
+        self._map(command.size)
+        self._arguments.take(self._content)
+        return {}
 
-    def runs_candidate(
-        self,
-        what: str,
-        allowance: float,
-        *,
-        array_bytes: int = 0,
-        contestant: int = 0,
-        overrun: Reason = Reason.TIMED_OUT,
-    ) -> None:
-        """From here on a candidate runs, which may take `allowance` seconds and some multiple of `array_bytes`.
+    def _map(self, size: int) -> None:
+        if size != self._content.size:
+            self._content = np.empty(0, np.uint8)
+            if size:
+                self._content = np.frombuffer(mmap.mmap(self._shared_file, size), np.uint8)
 
-        `overrun` is what is wrong with it if it takes longer.
-        """
-        _limit_memory(MEMORY_MULTIPLE * array_bytes + MEMORY_FLOOR + MEMORY_PER_THREAD * self.threads)
-        stage = {"stage": "candidate", "what": what, "allowance": allowance, "contestant": contestant}
-        self.announce({**stage, "overrun": overrun.value})
+    def _build(self, command: BuildCommand) -> Mapping[str, Any]:
+        _limit_memory(command.memory)
+        arguments = self._arguments.arguments()
+        types = str(tuple(numba.typeof(a) for a in arguments)) if command.form not in PLAIN_FORMS else ""
+        source = command.workload and (command.workload.source, command.workload.fastmath)
+        identity = (command.form.value, command.file, command.function, source, types)
+        key = hashlib.sha256(repr(identity).encode()).hexdigest()[:16]
+        self._functions.get(key, lambda: (command.form, _made(command, arguments)))
+        return {"key": key}
 
-    def timed_values(self, workload: Workload, seed: int) -> Values:
-        """Arguments at the size that is timed; nobody may write into them."""
-        return self._timed.get((workload.key, seed), lambda: make_values(workload, seed))
-
-    @contextlib.contextmanager
-    def large_files(self) -> Generator[None]:
-        """Lift the limit on files, which is meant for candidates."""
-        limit = resource.getrlimit(resource.RLIMIT_FSIZE)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (limit[1], limit[1]))
+    def _call(self, command: CallCommand) -> CallReport:
+        form, function = self._functions.get(command.key, _not_built)
+        _limit_memory(command.memory)
+        numba.set_num_threads(command.threads)
+        self._returned = ()
+        self._arguments.keep(command.restored)
+        arguments = self._arguments.arguments()
+        if form in PLAIN_FORMS:
+            # NumPy's floats divide by zero as compiled code does.
+            arguments = tuple(np.float64(value) if isinstance(value, float) else value for value in arguments)
+        returned, seconds = None, 0.0
+        time.sleep(command.pause)
+        gc.collect(0)
+        gc.disable()
         try:
-            yield
+            with np.errstate(all="ignore") if form in PLAIN_FORMS else contextlib.nullcontext():
+                for _ in range(command.calls):
+                    self._arguments.restore()
+                    start = time.perf_counter()
+                    returned = function(*arguments)
+                    seconds += time.perf_counter() - start
+            parts = returned if isinstance(returned, tuple) else () if returned is None else (returned,)
+            self._returned = tuple(np.asarray(part) for part in parts)
+        except Exception as error:
+            # Whatever it is: the parent knows what it means for what is being run.
+            kind = "memory" if isinstance(error, MemoryError) else "call" if isinstance(error, CALL_ERRORS) else "other"
+            return CallReport(0.0, (), False, f"{type(error).__name__}: {error}"[:2000], kind)
         finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+            gc.enable()
+        described = tuple((part.dtype.str, part.shape) for part in self._returned)
+        return CallReport(seconds, described, isinstance(returned, tuple))
 
-    def original(self, workload: Workload, arguments: tuple[Any, ...]) -> Function:
-        key = ("original", workload.source, workload.function, workload.fastmath, _types(arguments))
-
-        def build() -> Function:
-            self.runs_original("compiling the original")
-            return compiled_original(workload, Path(f"original_{workload.key}.py").absolute(), arguments)
-
-        return self._functions.get(key, build)
-
-    def candidate(
-        self, code: str, name: str, arguments: tuple[Any, ...], allowance: float, contestant: int = 0
-    ) -> Function:
-        def build() -> Function:
-            self.runs_candidate("compiling", allowance, contestant=contestant, overrun=Reason.BUILD_FAILED)
-            return compiled_candidate(Path(code), name, arguments, contestant)
-
-        return self._functions.get((code, name, _types(arguments)), build)
+    def _collect(self, command: CollectCommand) -> Mapping[str, Any]:
+        self._map(command.size)
+        start = command.start
+        for part in self._returned:
+            raw = np.ascontiguousarray(part).reshape(-1).view(np.uint8)
+            self._content[start : start + raw.size] = raw
+            start += raw.size
+        return {}
 
 
-class Recent(Generic[T]):
-    """Keeps the most recently used values."""
+def _made(command: BuildCommand, arguments: tuple[Any, ...]) -> Function:
+    if command.form is Form.NOTHING:
+        return _nothing
+    if command.form is Form.ORIGINAL:
+        assert command.workload is not None
+        return compiled_original(command.workload, Path(f"original_{command.workload.key}.py").absolute(), arguments)
+    file = Path(command.file)
+    if command.form is Form.CANDIDATE:
+        return compiled_candidate(file, command.function, arguments)
+    is_backward, is_wide = command.form is Form.BACKWARD, command.form is Form.WIDE
+    try:
+        source = file.read_text(encoding="utf-8")
+        return plain_function(source, str(file), command.function, backward=is_backward, wide=is_wide)
+    except OSError as error:
+        raise InfrastructureError(f"{file} cannot be read: {error}") from error
+    except Exception as error:
+        # A module that does not even load has no usable code, whatever it raises.
+        raise WorkerFailure(Reason.BUILD_FAILED, f"{type(error).__name__}: {error}") from error
 
-    def __init__(self, capacity: int) -> None:
-        self._capacity = capacity
-        self._values: OrderedDict[Hashable, T] = OrderedDict()
 
-    def get(self, key: Hashable, make: Callable[[], T]) -> T:
-        """The value kept under `key`, made first if there is none."""
-        if key not in self._values:
-            self._values[key] = make()
-            if len(self._values) > self._capacity:
-                self._values.popitem(last=False)
-        self._values.move_to_end(key)
-        return self._values[key]
+def _not_built() -> tuple[Form, Function]:
+    raise InfrastructureError("a function was called that this process has not built")
 
 
-def _types(arguments: tuple[Any, ...]) -> str:
-    return str(tuple(numba.typeof(argument) for argument in arguments))
-
-
-def _nobody(_stage: Mapping[str, Any]) -> None:
-    """Nobody listens before the first command."""
+def _nothing(*_arguments: Any) -> None:
+    """What is timed to learn what a call costs besides."""
 
 
 def _limit_memory(more: int | None) -> None:

@@ -1,35 +1,40 @@
-"""Times contestants in turns on the same inputs (in the worker).
+"""Times contestants in turns on the same inputs.
 
 Each call is timed alone, with the inputs restored before it and outside of its time, so that every call does the same
-work. A round runs every contestant once (short ones: several calls), in random order.
+work. A round runs every contestant once (short ones: several calls), in random order. The calls happen in a worker
+process, which reads the clock; this side drives it, compares what each sample left behind with what the original left
+behind in another process, and holds each reading against its own clock.
+
+What a candidate could still do in its process: claim the small part of a sample that this clock cannot tell from the
+restoring of inputs (`HIDDEN_PART`), or keep results of inputs that it has seen. The code of schedules can do neither,
+because it is generated; a text that somebody else wrote is worth reading before its time is believed.
 """
 
 from __future__ import annotations
 
-import gc
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from statistics import median
+from typing import Any
 
-import numba
 import numpy as np
 
-from optimizer.measure.commands import TimeCommand, TimeReport
-from optimizer.measure.comparison import Difference, Results, bit_difference, results_of, scale_difference
+from optimizer.errors import InfrastructureError, LoopwrightError
+from optimizer.measure.commands import Form, TimeCommand, TimeReport
+from optimizer.measure.comparison import Difference, Results, arrays_of, bit_difference, scale_difference
 from optimizer.measure.failure import WorkerFailure
 from optimizer.measure.guards import GuardedArguments
-from optimizer.measure.inputs import bytes_of
+from optimizer.measure.inputs import Values, bytes_of, make_values
 from optimizer.measure.load import OtherLoad
-from optimizer.measure.loading import Function
+from optimizer.measure.recent import Recent
 from optimizer.measure.references import sensitivity_of
+from optimizer.measure.runner import Called, CallError, Code, Runner
 from optimizer.measure.statistics import FEW, paired_ratio
+from optimizer.measure.worker import Step
 from optimizer.measure.workload import size_text
 from optimizer.verdict import Reason
-
-if TYPE_CHECKING:
-    from optimizer.measure.session import Session
 
 SAMPLE_SECONDS = 0.02
 """A sample is as many calls as take about so long, far above the clock's step and the cost of a call."""
@@ -41,96 +46,168 @@ NARROW = 0.01
 SLOWDOWN_ALLOWED = 20.0
 """How much longer than its first call a candidate's later ones may take before it is killed."""
 QUIET_SECONDS = 0.0005
-"""What the parent needs to read an announcement; it must not do so on a processor that is being timed."""
+"""What this side needs to go to sleep; it must not do so on a processor that is being timed."""
+HIDDEN_PART = 0.3
+"""A larger part of a sample's time by this clock must not be missing in what the process says that it took, ..."""
+HIDDEN_SECONDS = 0.005
+"""... and neither must more seconds; what restoring the inputs takes is known and does not count."""
+CLOCK_TOLERANCE = 1.01
+FEWEST_EMPTY_CALLS = 5
+OVERHEAD_MULTIPLE = 2.0
+"""How much longer restoring the inputs may take where others have used the caches meanwhile."""
+PLAIN_LIE = 0.6
+"""So large a part is never missing because the machine is busy."""
+BUSY_PROCESSORS = 0.2
+KEPT_REFERENCES = 2
+KEPT_RESULTS = 256
 TOLERANCES = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-4}
 """Relative to an array's largest magnitude; the precise comparison was made on smaller inputs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """What the original leaves behind on the timed inputs, and how long that call took."""
+    """What the original leaves behind on the timed inputs."""
 
     results: Results
     seconds: float
+    """Of that call."""
+    overhead: float
+    """What a call takes besides the function: restoring the arrays, by this process's clock."""
 
 
-def time_contestants(session: Session, command: TimeCommand) -> TimeReport:
-    """Time them; raises `WorkerFailure` for a candidate that is wrong at this size."""
-    return Stopwatch(session, command).run()
+@dataclass(frozen=True, slots=True)
+class TimingMemory:
+    """What timing windows share."""
+
+    values: Recent[Values] = field(default_factory=lambda: Recent(1))
+    references: Recent[Reference] = field(default_factory=lambda: Recent(KEPT_REFERENCES))
+    """Large arrays."""
+    comparable: Recent[bool] = field(default_factory=lambda: Recent(KEPT_RESULTS))
 
 
 class Stopwatch:
     """One timing window."""
 
-    def __init__(self, session: Session, command: TimeCommand) -> None:
-        self._session, self._command, self._workload = session, command, command.workload
-        session.runs_original(f"making the inputs ({size_text(self._workload.sizes)})")
-        pristine = session.timed_values(self._workload, command.seed)
-        self._bytes = bytes_of(pristine)
-        self._guarded = GuardedArguments(pristine)
-        self._functions = [self._function(number) for number in range(len(command.codes))]
+    def __init__(
+        self,
+        runner: Runner,
+        clean_runner: Runner,
+        memory: TimingMemory,
+        command: TimeCommand,
+        module: Path,
+        until: float,
+    ) -> None:
+        """Contestants run on `runner`, and nothing but the original ever runs on `clean_runner`.
+
+        `module` is the file of the original's source; `until` is a time of `time.monotonic()`.
+        """
+        self._runner, self._clean_runner, self._memory = runner, clean_runner, memory
+        self._command, self._workload, self._until = command, command.workload, until
+        self._original = Code(Form.ORIGINAL, str(module), self._workload.function, self._workload)
+        self._values = memory.values.get(
+            (self._workload.key, command.seed), lambda: make_values(self._workload, command.seed)
+        )
+        self._guarded = GuardedArguments(self._values)
+        self._keys: list[str] = []
+        self._hidden: list[list[float]] = [[] for _ in command.codes]
+        """For each contestant the parts of its samples' time that it does not own up to."""
 
     def run(self) -> TimeReport:
-        numba.set_num_threads(self._command.threads)
-        load = OtherLoad()
+        """Raises `WorkerFailure` for a candidate that is wrong at this size, or whose time cannot be believed."""
         reference, is_fresh = self._reference()
+        self._guarded.restore()
+        self._runner.load(self._guarded, self._original_step("handing over inputs"))
+        self._keys = [self._built(number) for number in range(len(self._command.codes))]
+        load = OtherLoad(self._runner.worker.own_process_id)
         # The original comes first among the contestants and last here: a bad candidate must not cost its time.
-        first = [self._first(number, reference, is_fresh) for number in reversed(range(len(self._functions)))][::-1]
+        first = [self._first(number, reference, is_fresh) for number in reversed(range(len(self._keys)))][::-1]
         calls = [max(1, min(MOST_CALLS, math.ceil(SAMPLE_SECONDS / seconds))) for seconds in first]
         rounds = self._rounds(first, calls, reference)
+        other_load = load.processors()
+        self._check_clock(other_load)
         return TimeReport(
             seconds=tuple(tuple(samples) for samples in rounds),
             original_seconds=reference.seconds,
             calls=tuple(calls),
-            input_bytes=self._bytes,
-            other_load=load.processors(),
+            input_bytes=bytes_of(self._values),
+            other_load=other_load,
         )
 
-    def _function(self, number: int) -> Function:
-        code, arguments = self._command.codes[number], self._guarded.arguments
+    def _built(self, number: int) -> str:
+        code = self._command.codes[number]
         if code is None:
-            return self._session.original(self._workload, arguments)
-        return self._session.candidate(code, self._workload.function, arguments, self._command.build_seconds, number)
+            return self._runner.build(self._original, self._original_step("compiling the original"))
+        seconds = min(self._command.build_seconds, self._left)
+        step = Step("compiling", seconds, self._blamed(number), Reason.BUILD_FAILED)
+        return self._runner.build(Code(Form.CANDIDATE, code, self._workload.function), step)
+
+    @property
+    def _left(self) -> float:
+        return self._until - time.monotonic()
 
     def _is_original(self, number: int) -> bool:
         return self._command.codes[number] is None
 
+    def _blamed(self, number: int) -> int | None:
+        return None if self._is_original(number) else number
+
+    def _original_step(self, what: str) -> Step:
+        return Step(f"{what} at {size_text(self._workload.sizes)}", self._left)
+
+    def _step(self, number: int, allowance: float) -> Step:
+        if self._is_original(number):
+            return self._original_step("the original")
+        seconds = min(allowance, self._left)
+        return Step(f"a call at {size_text(self._workload.sizes)}", seconds, number, Reason.TOO_SLOW)
+
     def _reference(self) -> tuple[Reference, bool]:
-        """The original's results, and whether it had to run for them just now."""
-        key = ("reference", self._workload.key, self._command.seed)
-        file = Path(f"reference_{self._workload.key}_{self._command.seed}.npz")
+        """What the original does in the clean process, and whether it had to run for that just now."""
         is_fresh = False
 
         def run() -> Reference:
             nonlocal is_fresh
-            if (kept := _load_reference(file)) is not None:
-                return kept
             is_fresh = True
-            original = self._session.original(self._workload, self._guarded.arguments)
-            self._session.runs_original(f"the original at {size_text(self._workload.sizes)}")
-            self._guarded.restore()
-            start = time.perf_counter()
-            returned = original(*self._guarded.arguments)
-            seconds = time.perf_counter() - start
-            reference = Reference(results_of(self._guarded.values, self._workload.written, returned), seconds)
-            if seconds > self._command.slow_seconds:
-                # A worker that has to be killed for a candidate's sake must not cost the original's time again.
-                with self._session.large_files():
-                    _save_reference(file, reference)
-            return reference
+            results, seconds = self._run_original(self._values)
+            return Reference(results, seconds, self._overhead())
 
-        return self._session.references.get(key, run), is_fresh
+        return self._memory.references.get((self._workload.key, self._command.seed), run), is_fresh
+
+    def _overhead(self) -> float:
+        """What a call in the clean process takes when the function does nothing."""
+        step = self._original_step("a function that does nothing")
+        self._clean_runner.load(self._guarded, step)
+        key = self._clean_runner.build(Code(Form.NOTHING, "", ""), step)
+        seconds, calls = math.inf, FEWEST_EMPTY_CALLS
+        while calls:
+            called = self._clean_runner.call(key, step, calls=calls, restored=self._workload.written)
+            seconds = called.elapsed / calls
+            # As many as make the cost of asking small, if those were too few.
+            wanted = min(MOST_CALLS, math.ceil(SAMPLE_SECONDS / seconds))
+            calls = wanted if wanted > 2 * calls else 0
+        self._clean_runner.unload(step)
+        return seconds
+
+    def _run_original(self, values: Values) -> tuple[Results, float]:
+        """One call in the clean process, and its seconds."""
+        guarded = self._guarded if values is self._values else GuardedArguments(values)
+        guarded.restore()
+        step = self._original_step("the original")
+        self._clean_runner.load(guarded, step)
+        called = self._call(self._clean_runner, self._clean_runner.build(self._original, step), step)
+        self._clean_runner.receive(guarded, step)
+        results = arrays_of(guarded.values, self._workload.written)
+        results |= self._clean_runner.returned(called, guarded, step, None)
+        self._clean_runner.unload(step)
+        return results, called.report.seconds
 
     def _first(self, number: int, reference: Reference, is_fresh: bool) -> float:
         """Seconds of the first call, which warms everything up."""
-        if self._is_original(number) and is_fresh:
+        if self._is_original(number) and is_fresh and self._runner is self._clean_runner:
             return reference.seconds
-        self._announce(number, self._command.cutoff)
-        seconds, returned = self._call(number)
-        self._check(number, returned, reference)
-        if not self._is_original(number) and (array := self._guarded.modified(self._workload.written)):
-            raise self._failure(number, Reason.MODIFIED_INPUT, f"it changes {array}, which is only an input")
-        return seconds
+        step = self._step(number, self._command.cutoff)
+        called = self._call(self._runner, self._keys[number], step, threads=self._command.threads)
+        self._look(number, called, reference, is_first=True)
+        return called.report.seconds
 
     def _rounds(self, first: list[float], calls: list[int], reference: Reference) -> list[list[float]]:
         least, most = self._command.rounds
@@ -163,52 +240,71 @@ class Stopwatch:
 
     def _sample(self, number: int, calls: int, first: float, reference: Reference) -> float:
         """Mean seconds of `calls` calls."""
-        self._announce(number, max(self._command.cutoff, SLOWDOWN_ALLOWED * first) * calls)
-        time.sleep(QUIET_SECONDS)
-        total, returned = 0.0, None
-        gc.collect(0)
-        gc.disable()
-        try:
-            for _ in range(calls):
-                seconds, returned = self._call(number)
-                total += seconds
-        finally:
-            gc.enable()
-        self._check(number, returned, reference)
-        return total / calls
+        step = self._step(number, max(self._command.cutoff, SLOWDOWN_ALLOWED * first) * calls)
+        called = self._call(
+            self._runner,
+            self._keys[number],
+            step,
+            threads=self._command.threads,
+            calls=calls,
+            restored=self._workload.written,
+            pause=QUIET_SECONDS,
+        )
+        self._look(number, called, reference)
+        return called.report.seconds / calls
 
-    def _announce(self, number: int, allowance: float) -> None:
-        what = f"a call at {size_text(self._workload.sizes)}"
-        if self._is_original(number):
-            self._session.runs_original(what)
-        else:
-            self._session.runs_candidate(
-                what, allowance, array_bytes=self._bytes, contestant=number, overrun=Reason.TOO_SLOW
-            )
-
-    def _call(self, number: int) -> tuple[float, Any]:
-        function, arguments = self._functions[number], self._guarded.arguments
-        self._guarded.restore(self._workload.written)
-        try:
-            start = time.perf_counter()
-            returned = function(*arguments)
-            return time.perf_counter() - start, returned
-        except MemoryError as error:
-            raise self._failure(number, Reason.OUT_OF_MEMORY, "no memory left") from error
-        except Exception as error:
-            # The original ran on these inputs, so whatever the candidate raises, its result is wrong.
-            detail = f"it raises {type(error).__name__}: {error}, where the original does not"
-            raise self._failure(number, Reason.WRONG_RESULT, detail) from error
-
-    def _check(self, number: int, returned: Any, reference: Reference) -> None:
-        if self._is_original(number):
-            return
+    def _look(self, number: int, called: Called, reference: Reference, *, is_first: bool = False) -> None:
+        """At what the last call left behind, and at the clock."""
+        self._compare_clocks(number, called, reference)
+        step = self._step(number, self._left)
+        written = self._workload.written
+        self._runner.receive(self._guarded, step, None if is_first else written)
         if array := self._guarded.overrun():
             raise self._failure(number, Reason.OUT_OF_BOUNDS, f"it writes outside of {array}")
-        results = results_of(self._guarded.values, self._workload.written, returned, copy=False)
+        if is_first and (array := self._guarded.modified(written)):
+            raise self._failure(number, Reason.MODIFIED_INPUT, f"it changes {array}, which is only an input")
+        results = arrays_of(self._guarded.values, written, copy=False)
+        if called.report.returned:
+            results = {name: array.copy() for name, array in results.items()}
+            results |= self._runner.returned(called, self._guarded, step, reference.results)
+            self._guarded.restore()
+            self._runner.load(self._guarded, step)
         difference = self._difference(results, reference.results)
-        if difference and (self._workload.is_strict or self._is_comparable(reference)):
+        if difference and (self._workload.is_strict or self._is_original(number) or self._is_comparable(reference)):
             raise self._failure(number, Reason.WRONG_RESULT, str(difference))
+        if is_first:
+            self._guarded.restore(written)
+            self._runner.load(self._guarded, step)
+
+    def _compare_clocks(self, number: int, called: Called, reference: Reference) -> None:
+        seconds, elapsed = called.report.seconds, called.elapsed
+        if not 0 < seconds <= CLOCK_TOLERANCE * elapsed:
+            detail = f"calls that took {elapsed:.3g} s took {seconds:.3g} s by the clock of their process"
+            raise self._failure(number, Reason.SUSPICIOUS, detail)
+        hidden = elapsed - seconds - OVERHEAD_MULTIPLE * called.calls * reference.overhead
+        self._hidden[number].append(hidden / elapsed if hidden > HIDDEN_SECONDS else 0.0)
+
+    def _check_clock(self, other_load: float) -> None:
+        for number, parts in enumerate(self._hidden):
+            hidden = median(parts) if parts else 0.0
+            if hidden <= HIDDEN_PART:
+                continue
+            detail = f"{hidden:.0%} of the time that calls take is missing by the clock of their process"
+            if hidden < PLAIN_LIE and other_load > BUSY_PROCESSORS:
+                raise InfrastructureError(f"{detail}, or the machine is too busy to tell: {other_load:.1f} processors")
+            raise self._failure(number, Reason.SUSPICIOUS, detail)
+
+    def _call(self, runner: Runner, key: str, step: Step, **options: Any) -> Called:
+        try:
+            return runner.call(key, step, **options)
+        except CallError as error:
+            if step.contestant is None:
+                raise InfrastructureError(f"{step.what} raises {error.text}") from error
+            if error.kind == "memory":
+                raise self._failure(step.contestant, Reason.OUT_OF_MEMORY, "no memory left") from error
+            # The original ran on these inputs, so whatever the candidate raises, its result is wrong.
+            detail = f"it raises {error.text}, where the original does not"
+            raise self._failure(step.contestant, Reason.WRONG_RESULT, detail) from error
 
     def _difference(self, results: Results, expected: Results) -> Difference | None:
         difference = bit_difference(results, expected)
@@ -220,33 +316,18 @@ class Stopwatch:
         """Whether the original's own results do not change as much when the last bit of its inputs does."""
 
         def run() -> bool:
-            self._session.runs_original("the original on inputs that differ in the last bit")
-            values = self._session.timed_values(self._workload, self._command.seed)
-            original = self._session.original(self._workload, self._guarded.arguments)
-            return sensitivity_of(self._workload, original, values, reference.results) is not None
-
-        return self._session.results.get(("comparable", self._workload.key, self._command.seed), run)
-
-    def _failure(self, number: int, reason: Reason, what: str) -> WorkerFailure:
-        return WorkerFailure(reason, f"at {size_text(self._workload.sizes)}: {what}", contestant=number)
-
-
-def _load_reference(file: Path) -> Reference | None:
-    if not file.exists():
-        return None
-    with np.load(file, allow_pickle=False) as archive:
-        seconds, names, *arrays = archive.values()
-    return Reference(dict(zip(names.tolist(), arrays, strict=True)), float(seconds))
-
-
-def _save_reference(file: Path, reference: Reference) -> None:
-    unfinished = file.with_suffix(".part")
-    try:
-        with unfinished.open("wb") as opened:
-            np.savez(
-                opened, np.array(reference.seconds), np.array(list(reference.results)), *reference.results.values()
+            return (
+                sensitivity_of(lambda values: self._run_original(values)[0], self._values, reference.results)
+                is not None
             )
-        unfinished.replace(file)
-    except OSError:
-        # Without room for it the original runs once more after a kill; nothing else is lost.
-        unfinished.unlink(missing_ok=True)
+
+        return self._memory.comparable.get((self._workload.key, self._command.seed), run)
+
+    def _failure(self, number: int, reason: Reason, what: str) -> LoopwrightError:
+        place = f"at {size_text(self._workload.sizes)}"
+        if not self._is_original(number):
+            return WorkerFailure(reason, f"{place}: {what}", contestant=number)
+        if len(self._command.codes) == 2:
+            detail = f"{place}: the original misbehaves in its process: {what}"
+            return WorkerFailure(Reason.SUSPICIOUS, detail, contestant=1)
+        return InfrastructureError(f"{place}: the original misbehaves in the process of the candidates: {what}")

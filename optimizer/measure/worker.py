@@ -1,22 +1,26 @@
-"""The parent's side of the worker process: start it, ask it, kill it in time, say what killed it."""
+"""The parent's side of a worker process: start it, ask it, kill it in time, say what killed it."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import signal
 import sys
 import time
 import weakref
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import IO, Any, Self
 
 import optimizer
-from optimizer.errors import InfrastructureError, LoopwrightError, UserError
+from optimizer.errors import InfrastructureError, LoopwrightError
+from optimizer.measure.commands import Command, to_message
 from optimizer.measure.failure import WorkerFailure
 from optimizer.measure.protocol import MessageReader, ProtocolError, write_message
+from optimizer.measure.shared_file import shared_file
 from optimizer.sandbox import Sandbox, SandboxLimits, total_memory
 from optimizer.verdict import Reason
 
@@ -27,23 +31,36 @@ ADDRESS_SPACE_PER_THREAD = 160 << 20
 LOG_TAIL_BYTES = 4000
 
 
-class Worker:
-    """A process that builds, checks and times candidates, because they may hang, crash or eat all memory.
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a request does, for the case that it fails."""
 
-    It starts with the first request, and again after it had to be killed. Every request carries everything that it
-    needs, so a new process goes on where the old one died.
+    what: str
+    seconds: float
+    """It may take so long."""
+    contestant: int | None = None
+    """Which candidate runs, from 0; None when none does."""
+    overrun: Reason = Reason.TIMED_OUT
+    """What is wrong with the candidate when it takes longer."""
+
+
+class Worker:
+    """A process that builds and calls functions, because they may hang, crash or eat all memory.
+
+    It starts with the first request, and again after it had to be killed; a new process has forgotten everything.
     """
 
-    def __init__(self, directory: Path, threads: int) -> None:
-        """`directory` takes the log and compiled code; `threads` is the most that any request may use."""
+    def __init__(self, directory: Path, threads: int, name: str = "worker") -> None:
+        """`directory` takes the log, `name`.log; `threads` is the most that any request may use."""
         self._directory = directory
         self._threads = threads
-        self._log = directory / "worker.log"
+        self._log = directory / f"{name}.log"
         self._process: Sandbox | None = None
+        self._shared: IO[bytes] | None = None
         self._to_worker = -1
         self._from_worker = -1
         self._reader = MessageReader(-1)
-        self._number = 0
+        self._own_id: int | None = None
         self._end: weakref.finalize[..., Worker] | None = None
 
     def __enter__(self) -> Self:
@@ -56,24 +73,36 @@ class Worker:
 
     @property
     def process_id(self) -> int | None:
-        """Of the process that runs now, if one does."""
+        """Of the process that runs now, if one does: of the guard of its sandbox."""
         return self._process.process_id if self._process else None
 
-    def request(self, command: Mapping[str, Any], deadline: float) -> dict[str, Any]:
-        """Send `command` and wait at most `deadline` seconds for the answer.
+    @property
+    def own_process_id(self) -> int | None:
+        """Of the process that does the work, once it has answered."""
+        return self._own_id if self._process else None
 
-        The worker announces each step with what it runs (the original or a candidate) and how long that may take.
-        Raises `WorkerFailure` when a candidate failed or the worker died or overran while one was running, and
-        `InfrastructureError` when that happened while none was.
-        """
+    @property
+    def shared(self) -> IO[bytes]:
+        """The file that this process shares with the one that runs now."""
+        self.start()
+        assert self._shared is not None
+        return self._shared
+
+    def start(self) -> None:
+        """Start the process if none runs, without waiting until it is ready."""
         if self._process is None:
             self._start()
-        self._number += 1
-        # The log holds what this request prints, so that its end tells what killed the worker.
-        with contextlib.suppress(OSError):
-            os.truncate(self._log, 0)
+
+    def request(self, command: Command, step: Step) -> Mapping[str, Any]:
+        """Send `command` and wait for the answer.
+
+        Raises `WorkerFailure` when a candidate failed or the process died or overran while one was running, and
+        `InfrastructureError` when that happened while none was.
+        """
+        self.start()
         try:
-            return self._exchange({"number": self._number, **command}, time.monotonic() + deadline)
+            self._await_start()
+            return self._exchange({"nonce": secrets.token_hex(16), **to_message(command)}, step)
         except LoopwrightError:
             raise
         except BaseException:
@@ -81,102 +110,108 @@ class Worker:
             self.close()
             raise
 
+    def clear_log(self) -> None:
+        """Forget what earlier candidates printed, so that the log's end tells what killed the process."""
+        with contextlib.suppress(OSError):
+            os.truncate(self._log, 0)
+
     def close(self) -> None:
         """Kill the process with everything that it started; also done when this object is forgotten."""
         self._process = None
+        self._shared = None
+        self._own_id = None
         if self._end:
             self._end()
 
     def _start(self) -> None:
         command_read, self._to_worker = os.pipe()
         self._from_worker, answer_write = os.pipe()
+        shared = shared_file()
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
             with self._log.open("ab") as log:
                 self._process = Sandbox(
-                    # -P: the worker's folder is full of generated modules, which must not be importable by chance.
+                    # -P: what a candidate leaves in the folder must not be importable by chance.
                     [
                         *(sys.executable, "-u", "-P", "-X", "faulthandler", "-m", "optimizer.measure.worker_main"),
-                        *(str(command_read), str(answer_write), str(self._threads)),
+                        *(str(command_read), str(answer_write), str(shared.fileno()), str(self._threads)),
                     ],
-                    SandboxLimits(total_memory() + self._threads * ADDRESS_SPACE_PER_THREAD, file_bytes=1 << 40),
+                    SandboxLimits(total_memory() + self._threads * ADDRESS_SPACE_PER_THREAD),
                     output=log,
-                    directory=self._directory,
                     scratch_parent=self._directory,
-                    descriptors=(command_read, answer_write),
+                    descriptors=(command_read, answer_write, shared.fileno()),
                     variables=self._variables(),
                 )
         except (OSError, InfrastructureError) as error:
+            shared.close()
             os.close(self._to_worker)
             os.close(self._from_worker)
             raise InfrastructureError(f"the worker process cannot be started: {error}") from error
         finally:
             os.close(command_read)
             os.close(answer_write)
-        self._end = weakref.finalize(self, _end_process, self._process, (self._to_worker, self._from_worker))
+        self._shared = shared
+        self._end = weakref.finalize(self, _end, self._process, shared, (self._to_worker, self._from_worker))
         self._reader = MessageReader(self._from_worker)
-        self._number = 0
+
+    def _await_start(self) -> None:
+        if self._own_id is not None:
+            return
         try:
             ready = self._reader.read(time.monotonic() + START_SECONDS)
         except (TimeoutError, ProtocolError):
             ready = None
         if ready is None:
+            log = self._log_tail()
             self.close()
-            raise InfrastructureError(f"the worker process did not start: {self._log_tail() or 'no output'}")
+            raise InfrastructureError(f"the worker process did not start: {log or 'no output'}")
+        self._own_id = int(ready["ready"])
 
     def _variables(self) -> dict[str, str]:
         threads = str(self._threads)
         return {
             "PYTHONPATH": str(Path(optimizer.__file__).resolve().parent.parent),
             "NUMBA_NUM_THREADS": threads,
-            "NUMBA_CACHE_DIR": str(self._directory / "numba_cache"),
             "OMP_NUM_THREADS": threads,
             "OPENBLAS_NUM_THREADS": threads,
             "MKL_NUM_THREADS": threads,
         }
 
-    def _exchange(self, command: Mapping[str, Any], deadline: float) -> dict[str, Any]:
-        stage: dict[str, Any] = {}
-        stage_start, stage_end = time.monotonic(), deadline
+    def _exchange(self, message: Mapping[str, Any], step: Step) -> Mapping[str, Any]:
+        start = time.monotonic()
         try:
-            write_message(self._to_worker, command)
-            while True:
-                message = self._reader.read(min(deadline, stage_end))
-                if message is None:
-                    raise self._death(stage)
-                if message.get("number") != command["number"]:
-                    raise ProtocolError(f"an answer to question {message.get('number')} came")
-                if "stage" not in message:
-                    return self._answer(message)
-                stage, stage_start = message, time.monotonic()
-                stage_end = stage_start + message["allowance"] if "allowance" in message else deadline
+            write_message(self._to_worker, message)
+            answer = self._reader.read(start + step.seconds)
         except TimeoutError:
             self.close()
-            seconds = time.monotonic() - stage_start
-            reason = Reason(stage.get("overrun", Reason.TIMED_OUT))
-            raise self._failure(stage, reason, f"not done after {seconds:.3g} s", seconds) from None
+            seconds = time.monotonic() - start
+            raise _failure(step, step.overrun, f"not done after {seconds:.3g} s", seconds) from None
         except BrokenPipeError:
-            raise self._death(stage) from None
+            raise self._death(step) from None
         except ProtocolError as error:
             self.close()
-            raise self._failure(stage, Reason.CRASHED, f"the worker's answer cannot be read: {error}") from error
+            raise _failure(step, Reason.CRASHED, f"the answer cannot be read: {error}") from error
+        if answer is None:
+            raise self._death(step)
+        if answer.get("nonce") != message["nonce"]:
+            self.close()
+            raise _failure(step, Reason.CRASHED, "what came is no answer to the question")
+        return self._content(answer, step)
 
-    def _answer(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        if "trouble" in message:
-            raise InfrastructureError(message["trouble"])
-        if "user_error" in message:
-            raise UserError(message["user_error"])
-        if "failure" in message:
-            failure = message["failure"]
-            raise WorkerFailure(
-                Reason(failure["reason"]),
-                failure["detail"],
-                witness=failure["witness"],
-                contestant=failure["contestant"],
-            )
-        return message["answer"]
+    def _content(self, answer: Mapping[str, Any], step: Step) -> Mapping[str, Any]:
+        blamed = step.contestant is not None
+        match answer:
+            case {"answer": {**content}}:
+                return content
+            case {"failure": {"reason": ("build_failed" | "out_of_memory") as reason, "detail": str(detail)}} if blamed:
+                raise WorkerFailure(Reason(reason), detail, contestant=step.contestant or 0)
+            case {"failure": {"detail": str(detail)}} | {"trouble": str(detail)}:
+                raise InfrastructureError(detail)
+            case _:
+                self.close()
+                raise _failure(step, Reason.CRASHED, "the answer has no known form")
 
-    def _death(self, stage: Mapping[str, Any]) -> Exception:
+    def _death(self, step: Step) -> LoopwrightError:
         process = self._process
         assert process is not None
         # The pipe closes some instants before the process can be reaped.
@@ -184,18 +219,12 @@ class Worker:
         self.close()
         log = self._log_tail()
         if "bad_alloc" in log or "MemoryError" in log or "Cannot allocate memory" in log or status == -signal.SIGKILL:
-            return self._failure(stage, Reason.OUT_OF_MEMORY, "the process ran out of memory")
+            return _failure(step, Reason.OUT_OF_MEMORY, "the process ran out of memory")
         if status is not None and status < 0:
             died = f"the process died of {signal.Signals(-status).name}"
         else:
             died = f"the process ended by itself with status {status}"
-        return self._failure(stage, Reason.CRASHED, died + (f"\n{log}" if log else ""))
-
-    def _failure(self, stage: Mapping[str, Any], reason: Reason, detail: str, seconds: float = 0.0) -> Exception:
-        text = f"{stage.get('what', 'before the first step')}: {detail}"
-        if stage.get("stage") != "candidate":
-            return InfrastructureError(f"no candidate was running, but the worker failed: {text}")
-        return WorkerFailure(reason, text, contestant=stage["contestant"], seconds=seconds)
+        return _failure(step, Reason.CRASHED, died + (f"\n{log}" if log else ""))
 
     def _log_tail(self) -> str:
         try:
@@ -207,7 +236,15 @@ class Worker:
         return "\n".join(text.strip().splitlines()[-8:])
 
 
-def _end_process(process: Sandbox, pipes: tuple[int, int]) -> None:
+def _failure(step: Step, reason: Reason, detail: str, seconds: float = 0.0) -> LoopwrightError:
+    text = f"{step.what}: {detail}"
+    if step.contestant is None:
+        return InfrastructureError(f"no candidate was running, but the worker failed: {text}")
+    return WorkerFailure(reason, text, contestant=step.contestant, seconds=seconds)
+
+
+def _end(process: Sandbox, shared: IO[bytes], pipes: tuple[int, int]) -> None:
     process.end()
+    shared.close()
     for pipe in pipes:
         os.close(pipe)
