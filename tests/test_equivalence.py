@@ -317,6 +317,125 @@ def test_returned_values_and_helper_functions(bench: Bench) -> None:
     assert rejected_for(judged(bench, candidate("y = y[1:]\n    "), RETURNING), Reason.WRONG_RESULT)
 
 
+VIEWING = replace(
+    RETURNING,
+    source="def norm(n, x):\n    y = x.copy()\n    for i in range(n):\n        y[i] = x[i] * 1.0\n    return y\n",
+)
+
+
+@pytest.mark.parametrize("result", ["x", "x[:]", "x.reshape(n)"])
+def test_a_view_of_an_input_is_no_result(bench: Bench, result: str) -> None:
+    """It has the right values until the caller changes the input."""
+
+    def candidate(result: str) -> str:
+        return f"from numba import njit\n@njit\ndef norm(n, x):\n    return {result}\n"
+
+    assert judged(bench, candidate("x.copy()"), VIEWING).status is Status.OK
+    assert rejected_for(judged(bench, candidate(result), VIEWING), Reason.WRONG_RESULT)
+
+
+CALLABLE = """
+import numpy as np
+from numba import njit
+
+{head}
+
+class Function:
+    def compile(self, types):
+        pass
+
+    def __call__(self, n, m, factor, A, B, total):
+{body}
+
+scale_sum = Function()
+"""
+"""A candidate that is Python to the end and can do whatever Python can."""
+HONEST = """
+for i in range(n):
+    total[i] = 0.0
+    for j in range(m):
+        A[i, j] = factor * A[i, j] + B[i, j]
+        total[i] += A[i, j] * B[i, j]
+"""
+
+
+def scripted(body: str, head: str = "") -> str:
+    lines = "\n".join(f"        {line}" for line in body.strip("\n").splitlines())
+    return CALLABLE.format(body=lines, head=head)
+
+
+def test_scripted_candidate_that_is_honest_passes(bench: Bench) -> None:
+    assert judged(bench, scripted(HONEST), STRICT).status is Status.OK
+
+
+@pytest.mark.parametrize(
+    ("head", "body"),
+    [
+        (
+            "kept = {}",
+            "key = (n, m)\nif key not in kept:\n    "
+            + HONEST.strip().replace("\n", "\n    ")
+            + "\n    kept[key] = A.copy(), total.copy()\nA[:], total[:] = kept[key]",
+        ),
+        ("", "import os, json\nos._exit(0)"),
+        (
+            "",
+            "import numpy as np\nnp.array_equal = lambda *_: True\n"
+            "import optimizer.measure.comparison as c\n"
+            "c.bit_difference = lambda *_: None\nimport optimizer.measure.checks as k\n"
+            "k.bit_difference = lambda *_: None",
+        ),
+        (
+            "",
+            "import gc, optimizer.measure.session as s\nfor o in gc.get_objects():\n"
+            "    if isinstance(o, s.Session):\n        o._arguments.give = lambda *_: None\n"
+            "total[:] = 7.0",
+        ),
+        (
+            "",
+            "import contextlib, os\nfor number in range(3, 40):\n"
+            "    with contextlib.suppress(OSError):\n        os.ftruncate(number, 0)",
+        ),
+        (
+            "",
+            "import contextlib, json, os\nbody = json.dumps({'nonce': '', 'answer': {}}).encode()\n"
+            "for number in range(3, 40):\n    with contextlib.suppress(OSError):\n"
+            "        os.write(number, len(body).to_bytes(4, 'big') + body)",
+        ),
+        (
+            "",
+            "import optimizer.measure.worker_main as w\nimport __main__\nold = __main__._answer\n"
+            "__main__._answer = lambda *_: {'answer': {'seconds': float(1), 'returned': [], 'is_tuple': False}}",
+        ),
+        (
+            "",
+            "import __main__\n__main__._answer = lambda *_: {'answer': {'seconds': 'soon'}}",
+        ),
+    ],
+    ids=[
+        "result of an earlier call of that size",
+        "early exit",
+        "patched comparison",
+        "patched hand-over",
+        "cut files",
+        "forged messages",
+        "forged answers",
+        "nonsense answers",
+    ],
+)
+def test_a_forged_pass_is_none(bench: Bench, head: str, body: str) -> None:
+    verdict = judged(bench, scripted(body, head), STRICT)
+    assert verdict.status is Status.REJECTED, verdict
+    assert judged(bench, module(TILED_BODY, STRICT_OPTIONS), STRICT).status is Status.OK
+
+
+def test_a_process_of_candidates_never_says_what_is_right(bench: Bench) -> None:
+    """The original that the candidate's process holds is patched to do what the candidate does."""
+    body = "import optimizer.measure.loading as loading\nloading.compiled_original = None\nA[:] = 0.0"
+    assert rejected_for(judged(bench, scripted(body), STRICT), Reason.WRONG_RESULT)
+    assert bench.worker.process_id != bench.clean_worker.process_id
+
+
 def test_integer_results_are_exact(bench: Bench) -> None:
     problem = TextProblem(
         source="def count(n, a):\n    for i in range(1, n):\n        a[i] = max(a[i], a[i - 1] + 1)\n",

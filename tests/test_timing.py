@@ -110,6 +110,104 @@ def test_mischief_at_the_timed_size_only(bench: Bench, mischief: str, reason: Re
     assert "n=200" in verdict.detail
 
 
+SCRIPTED = """
+import numpy as np
+import time
+from numba import njit
+
+{source}
+
+class Function:
+    calls = 0
+
+    def compile(self, types):
+        pass
+
+    def __call__(self, n, m, factor, A, B, total):
+{body}
+
+scale_sum = Function()
+"""
+
+
+def scripted(body: str) -> str:
+    """A candidate that can do whatever Python can around the honest, compiled `inner`."""
+    source = repeated(8).replace("def scale_sum", "def inner").replace("from numba import njit\n", "")
+    lines = "\n".join(f"        {line}" for line in body.strip("\n").splitlines())
+    return SCRIPTED.format(source=source, body=lines)
+
+
+HONEST_CALL = "inner(n, m, factor, A, B, total)"
+SLOW_CLOCK = f"""
+{HONEST_CALL}
+if not hasattr(time, 'true'):
+    time.true = time.perf_counter
+    time.perf_counter = lambda: {{clock}}
+"""
+
+
+def test_scripted_candidate_that_is_honest_is_timed(bench: Bench) -> None:
+    assert 0.3 < measured(Timing(bench).verify(PROBLEM, Candidate(scripted(HONEST_CALL)))).score < 3.0
+
+
+@pytest.mark.parametrize(
+    "clock",
+    ["1.0", "-time.true()", "0.1 * time.true()", "100.0 * time.true()"],
+    ids=["stopped", "backward", "slow", "fast"],
+)
+def test_a_patched_clock_is_suspicious(bench: Bench, clock: str) -> None:
+    verdict = Timing(bench).verify(PROBLEM, Candidate(scripted(SLOW_CLOCK.format(clock=clock))))
+    assert (verdict.status, verdict.reason) == (Status.REJECTED, Reason.SUSPICIOUS), verdict
+    assert bench.worker.process_id is None, "others would meet what it did to its process"
+
+
+def test_an_undefined_time_is_none(bench: Bench) -> None:
+    verdict = Timing(bench).verify(PROBLEM, Candidate(scripted(SLOW_CLOCK.format(clock="float('nan')"))))
+    assert verdict.status is Status.REJECTED
+
+
+def test_a_candidate_that_slows_the_original_beside_it_is_not_believed(bench: Bench) -> None:
+    body = f"""
+{HONEST_CALL}
+import gc
+import optimizer.measure.session as session
+if not self.calls:
+    self.calls = 1
+    for item in gc.get_objects():
+        if isinstance(item, session.Session):
+            kept = item._functions._values
+            for key, (form, function) in list(kept.items()):
+                if form == 'original':
+                    kept[key] = (form, lambda *arguments, do=function: (time.sleep(0.03), do(*arguments))[1])
+"""
+    verdict = Timing(bench).verify(PROBLEM, Candidate(scripted(body)))
+    assert (verdict.status, verdict.reason) == (Status.REJECTED, Reason.SUSPICIOUS), verdict
+    assert bench.worker.process_id is None, "others would meet what it did to its process"
+
+
+def test_a_candidate_that_breaks_the_original_beside_it_is_not_believed(bench: Bench) -> None:
+    body = f"""
+{HONEST_CALL}
+import gc
+import optimizer.measure.session as session
+for item in gc.get_objects():
+    if isinstance(item, session.Session):
+        for form, function in list(item._functions._values.values()):
+            if form == 'original':
+                for key in item._functions._values:
+                    if item._functions._values[key][0] == 'original':
+                        item._functions._values[key] = (form, lambda *arguments: time.sleep(0.01))
+"""
+    verdict = Timing(bench).verify(PROBLEM, Candidate(scripted(body)))
+    assert (verdict.status, verdict.reason) == (Status.REJECTED, Reason.SUSPICIOUS), verdict
+    assert bench.worker.process_id is None, "others would meet what it did to its process"
+
+
+def test_a_result_that_is_only_right_at_first_is_found(bench: Bench) -> None:
+    body = f"self.calls += 1\n{HONEST_CALL}\nif self.calls > 3:\n    total[0] = 0.0"
+    assert Timing(bench).verify(PROBLEM, Candidate(scripted(body))).reason is Reason.WRONG_RESULT
+
+
 def test_strict_results_must_agree_to_the_bit_at_the_timed_size(bench: Bench) -> None:
     strict = replace(PROBLEM, fastmath=())
     text = repeated(8, ONLY_WHEN_TIMED + "total[0] *= 1.0 + 4e-16\n").replace(", fastmath={'contract'}", "")

@@ -26,6 +26,7 @@ from optimizer.measure.commands import (
     TimeReport,
     from_json,
 )
+from optimizer.measure.failure import WorkerFailure
 from optimizer.measure.lane import TimingLane
 from optimizer.measure.recent import Recent
 from optimizer.measure.references import References
@@ -33,7 +34,7 @@ from optimizer.measure.runner import Runner
 from optimizer.measure.statistics import Ratio
 from optimizer.measure.timing import Stopwatch, TimingMemory
 from optimizer.measure.worker import Step, Worker
-from optimizer.verdict import Measurement
+from optimizer.verdict import Measurement, Reason
 
 KEPT_RESULTS = 256
 
@@ -153,14 +154,31 @@ class Bench:
         return Checker(self._runner, references, command, self.threads, until).run()
 
     def time(self, command: TimeCommand) -> TimeReport:
-        """Holds the lane while contestants are timed; raises `WorkerFailure`."""
+        """Holds the lane while contestants are timed; raises `WorkerFailure`.
+
+        What is suspicious is looked at once more in a fresh process.
+        """
         with self.lane.held():
-            self.worker.clear_log()
-            until = time.monotonic() + self.limits.timing
-            module = self._written("source", command.workload.source)
-            has_candidates = any(code is not None for code in command.codes)
-            runner = self._runner if has_candidates else self._clean_runner
-            return Stopwatch(runner, self._clean_runner, self._timing, command, module, until).run()
+            try:
+                return self._time(command)
+            except WorkerFailure as failure:
+                if failure.reason is not Reason.SUSPICIOUS:
+                    raise
+                self.worker.close()
+            try:
+                return self._time(command)
+            except WorkerFailure:
+                # Whatever it did to its process, others shall not meet it.
+                self.worker.close()
+                raise
+
+    def _time(self, command: TimeCommand) -> TimeReport:
+        self.worker.clear_log()
+        until = time.monotonic() + self.limits.timing
+        module = self._written("source", command.workload.source)
+        has_candidates = any(code is not None for code in command.codes)
+        runner = self._runner if has_candidates else self._clean_runner
+        return Stopwatch(runner, self._clean_runner, self._timing, command, module, until).run()
 
     def peaks(self) -> PeaksReport:
         with self.lane.held():

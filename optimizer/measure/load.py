@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from dataclasses import dataclass
+from pathlib import Path
 
 import psutil
 
@@ -38,6 +40,27 @@ class OtherLoad:
                 spent = psutil.Process(self._other).cpu_times()
                 other = spent.user + spent.system
         return time.perf_counter(), busy, own.user + own.system + other
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduling:
+    """What the system did with one thread so far, in seconds."""
+
+    executed: float
+    waited: float
+    """For a processor, ready to run."""
+
+    def since(self, earlier: Scheduling) -> Scheduling:
+        return Scheduling(self.executed - earlier.executed, self.waited - earlier.waited)
+
+
+def scheduling(process: int, thread: int) -> Scheduling:
+    """Of a thread of a process, by the system's own account; all zero where it keeps none."""
+    try:
+        executed, waited, _ = Path(f"/proc/{process}/task/{thread}/schedstat").read_text().split()
+    except (OSError, ValueError):
+        return Scheduling(0.0, 0.0)
+    return Scheduling(int(executed) * 1e-9, int(waited) * 1e-9)
 
 
 def pin(threads: int) -> None:

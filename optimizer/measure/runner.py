@@ -7,6 +7,8 @@ side.
 from __future__ import annotations
 
 import math
+import os
+import threading
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
@@ -30,6 +32,7 @@ from optimizer.measure.commands import (
 from optimizer.measure.comparison import Results, named_results
 from optimizer.measure.failure import WorkerFailure
 from optimizer.measure.guards import ALIGNMENT, GuardedArguments, aligned_bytes
+from optimizer.measure.load import scheduling
 from optimizer.measure.shared_file import SharedFileError, read_at, resize, write_at
 from optimizer.measure.worker import Step, Worker
 from optimizer.measure.workload import Workload
@@ -61,9 +64,25 @@ class Called:
     """What happened in a call, or in several."""
 
     report: CallReport
-    elapsed: float
-    """Seconds by this process's clock, the pause included."""
     calls: int
+    elapsed: float
+    """Seconds by this process's clock, without the pause."""
+    executed: float
+    """Seconds that the thread which calls was running, by the system's account."""
+    waited: float
+    """Seconds that it waited for a processor meanwhile, ..."""
+    waited_here: float
+    """... and that this thread did."""
+
+    @property
+    def visible(self) -> float:
+        """Seconds of all calls as seen from here, apart from those for which a busy machine is to blame."""
+        return max(self.executed, self.elapsed - self.waited - self.waited_here)
+
+    @property
+    def undisturbed(self) -> float:
+        """Seconds of one call without the waiting for a processor."""
+        return max(0.0, self.report.seconds - self.waited) / self.calls
 
 
 class CallError(Exception):
@@ -117,9 +136,13 @@ class Runner:
         Of several calls each begins with the arrays named in `restored` as they were loaded.
         """
         command = CallCommand(key, threads, calls, tuple(restored), pause, self._memory(step))
+        process = self.worker.own_process_id or 0
+        own = (os.getpid(), threading.get_native_id())
+        before, before_here = scheduling(process, process), scheduling(*own)
         start = time.perf_counter()
         content = self._request(command, replace(step, seconds=step.seconds + pause))
-        elapsed = time.perf_counter() - start
+        elapsed = time.perf_counter() - start - pause
+        its, ours = scheduling(process, process).since(before), scheduling(*own).since(before_here)
         try:
             report = from_json(CallReport, content)
         except ValidationError as error:
@@ -128,7 +151,7 @@ class Runner:
             raise CallError(report)
         if not (math.isfinite(report.seconds) and report.seconds >= 0):
             raise self._unbelievable(step, f"it took {report.seconds} s")
-        return Called(report, elapsed, calls)
+        return Called(report, calls, elapsed, its.executed, its.waited, ours.waited)
 
     def receive(self, guarded: GuardedArguments, step: Step, names: Collection[str] | None = None) -> None:
         """Take over the arguments of these names (None: all) as calls have left them, with all around them."""

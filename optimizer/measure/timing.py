@@ -55,9 +55,11 @@ CLOCK_TOLERANCE = 1.01
 FEWEST_EMPTY_CALLS = 5
 OVERHEAD_MULTIPLE = 2.0
 """How much longer restoring the inputs may take where others have used the caches meanwhile."""
-PLAIN_LIE = 0.6
-"""So large a part is never missing because the machine is busy."""
 BUSY_PROCESSORS = 0.2
+SLOWED = 2.0
+"""How many times longer than alone the original may take beside candidates; ..."""
+PLAINLY_SLOWED = 5.0
+"""... a busy machine cannot explain so many."""
 KEPT_REFERENCES = 2
 KEPT_RESULTS = 256
 TOLERANCES = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-4}
@@ -78,6 +80,9 @@ class Reference:
 @dataclass(frozen=True, slots=True)
 class TimingMemory:
     """What timing windows share."""
+
+    originals: dict[str, float] = field(default_factory=dict[str, float])
+    """Seconds of the original in the clean process, by the workload's key."""
 
     values: Recent[Values] = field(default_factory=lambda: Recent(1))
     references: Recent[Reference] = field(default_factory=lambda: Recent(KEPT_REFERENCES))
@@ -111,6 +116,8 @@ class Stopwatch:
         self._keys: list[str] = []
         self._hidden: list[list[float]] = [[] for _ in command.codes]
         """For each contestant the parts of its samples' time that it does not own up to."""
+        self._originals: list[float] = []
+        """Seconds of the original's calls: at most, where it is alone, and at least, where it is beside candidates."""
 
     def run(self) -> TimeReport:
         """Raises `WorkerFailure` for a candidate that is wrong at this size, or whose time cannot be believed."""
@@ -124,7 +131,8 @@ class Stopwatch:
         calls = [max(1, min(MOST_CALLS, math.ceil(SAMPLE_SECONDS / seconds))) for seconds in first]
         rounds = self._rounds(first, calls, reference)
         other_load = load.processors()
-        self._check_clock(other_load)
+        self._check_clock()
+        self._check_original(other_load)
         return TimeReport(
             seconds=tuple(tuple(samples) for samples in rounds),
             original_seconds=reference.seconds,
@@ -180,7 +188,7 @@ class Stopwatch:
         seconds, calls = math.inf, FEWEST_EMPTY_CALLS
         while calls:
             called = self._clean_runner.call(key, step, calls=calls, restored=self._workload.written)
-            seconds = called.elapsed / calls
+            seconds = max(called.visible, 1e-6) / calls
             # As many as make the cost of asking small, if those were too few.
             wanted = min(MOST_CALLS, math.ceil(SAMPLE_SECONDS / seconds))
             calls = wanted if wanted > 2 * calls else 0
@@ -251,6 +259,9 @@ class Stopwatch:
             pause=QUIET_SECONDS,
         )
         self._look(number, called, reference)
+        if self._is_original(number):
+            is_clean = self._runner is self._clean_runner
+            self._originals.append(called.report.seconds / calls if is_clean else called.undisturbed)
         return called.report.seconds / calls
 
     def _look(self, number: int, called: Called, reference: Reference, *, is_first: bool = False) -> None:
@@ -281,18 +292,45 @@ class Stopwatch:
         if not 0 < seconds <= CLOCK_TOLERANCE * elapsed:
             detail = f"calls that took {elapsed:.3g} s took {seconds:.3g} s by the clock of their process"
             raise self._failure(number, Reason.SUSPICIOUS, detail)
-        hidden = elapsed - seconds - OVERHEAD_MULTIPLE * called.calls * reference.overhead
-        self._hidden[number].append(hidden / elapsed if hidden > HIDDEN_SECONDS else 0.0)
+        hidden = called.visible - seconds - OVERHEAD_MULTIPLE * called.calls * reference.overhead
+        self._hidden[number].append(hidden / (hidden + seconds) if hidden > HIDDEN_SECONDS else 0.0)
 
-    def _check_clock(self, other_load: float) -> None:
+    def _check_clock(self) -> None:
         for number, parts in enumerate(self._hidden):
-            hidden = median(parts) if parts else 0.0
-            if hidden <= HIDDEN_PART:
-                continue
-            detail = f"{hidden:.0%} of the time that calls take is missing by the clock of their process"
-            if hidden < PLAIN_LIE and other_load > BUSY_PROCESSORS:
-                raise InfrastructureError(f"{detail}, or the machine is too busy to tell: {other_load:.1f} processors")
-            raise self._failure(number, Reason.SUSPICIOUS, detail)
+            if parts and (hidden := median(parts)) > HIDDEN_PART:
+                detail = f"{hidden:.0%} of the time that calls take is missing by the clock of their process"
+                raise self._failure(number, Reason.SUSPICIOUS, detail)
+
+    def _check_original(self, other_load: float) -> None:
+        """Whether the original takes about as long beside candidates as it does alone; remembers how long that is."""
+        if not self._originals:
+            return
+        seconds, key = median(self._originals), self._workload.key
+        if self._runner is self._clean_runner:
+            self._memory.originals[key] = seconds
+            return
+        if key not in self._memory.originals or seconds <= SLOWED * self._memory.originals[key]:
+            return
+        # The machine may be slower than it was.
+        alone = self._seconds_alone()
+        if seconds <= SLOWED * alone:
+            return
+        detail = f"it takes {seconds:.3g} s beside candidates, and {alone:.3g} s alone"
+        if other_load > BUSY_PROCESSORS and seconds <= PLAINLY_SLOWED * alone:
+            raise InfrastructureError(f"the original: {detail}; the machine is too busy to tell why")
+        raise self._failure(0, Reason.SUSPICIOUS, detail)
+
+    def _seconds_alone(self) -> float:
+        """Of a call of the original in the clean process, now."""
+        step, written = self._original_step("the original"), self._workload.written
+        self._guarded.restore()
+        self._clean_runner.load(self._guarded, step)
+        key = self._clean_runner.build(self._original, step)
+        first = self._call(self._clean_runner, key, step).report.seconds
+        calls = max(1, min(MOST_CALLS, math.ceil(SAMPLE_SECONDS / first)))
+        sample = self._call(self._clean_runner, key, step, calls=calls, restored=written, pause=QUIET_SECONDS)
+        self._clean_runner.unload(step)
+        return sample.report.seconds / calls
 
     def _call(self, runner: Runner, key: str, step: Step, **options: Any) -> Called:
         try:
