@@ -121,7 +121,7 @@ class Function:
     calls = 0
 
     def compile(self, types):
-        pass
+        inner.compile(types)
 
     def __call__(self, n, m, factor, A, B, total):
 {body}
