@@ -90,6 +90,8 @@ class Sandbox:
             mark = secrets.token_hex(16)
             settings = {
                 "life": life_read,
+                "parent": os.getpid(),
+                "scratch": scratch,
                 "limits": limits.as_settings(),
                 "network": limits.network,
                 "descriptors": list(descriptors),

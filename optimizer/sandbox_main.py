@@ -49,6 +49,11 @@ def main() -> NoReturn:
         os.close(descriptor)
     status = _watch(child, life, wake)
     _clear(child)
+    if os.getppid() != settings["parent"]:
+        # Nobody else is left to do it. Imported here because it takes longer than all else.
+        import shutil
+
+        shutil.rmtree(settings["scratch"], ignore_errors=True)
     _end(status)
 
 

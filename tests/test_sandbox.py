@@ -222,6 +222,10 @@ def test_everything_dies_with_the_parent(tmp_path: Path) -> None:
     parent.kill()
     parent.wait()
     assert not any(is_alive(int(number)) for number in note.read_text().split())
+    end = time.monotonic() + 5
+    while list(tmp_path.glob("loopwright-*")):
+        assert time.monotonic() < end, "the temporary folder is left"
+        time.sleep(0.02)
 
 
 def test_a_forgotten_program_is_ended_and_its_folder_removed(tmp_path: Path) -> None:
