@@ -77,7 +77,7 @@ class Ending:
 
 @dataclass
 class Findings:
-    """What 200 kills showed."""
+    """What the kills showed."""
 
     kills: int = 0
     runs: int = 0
@@ -190,9 +190,9 @@ def audit(events: Sequence[Mapping[str, Any]]) -> tuple[int, list[str]]:
             calls[event["chain"], event["step"]] += 1
             if event["amount"] != event["amount"] | {"usd": price(event["chain"], event["step"]).usd}:
                 faults.append(f"the call for step {event['step']} has another price")
-    faults += [
-        f"step {step} of chain {chain} was paid {count} times" for (chain, step), count in calls.items() if count > 1
-    ]
+    for (chain, step), count in calls.items():
+        if count > 1:
+            faults.append(f"step {step} of chain {chain} was paid {count} times")
     faults += [f"reservation {number} was never ended" for number in open_ones]
     spent = next(event["spent"] for event in reversed(events) if event["event"] == "finished")
     for line in (Line.CALLS, Line.TOKENS, Line.USD):
@@ -219,9 +219,11 @@ def kill_and_resume(kills: int, seed: int, directory: Path) -> Findings:
     findings = Findings()
     whole: dict[str, tuple[Ending, float]] = {}
     for scenario in SCENARIOS:
-        run = directory / f"whole-{scenario.name}"
+        ending = _finish(arena, scenario, directory / f"whole-{scenario.name}")
         began = time.monotonic()
-        whole[scenario.name] = _finish(arena, scenario, run), time.monotonic() - began
+        if _finish(arena, scenario, directory / f"again-{scenario.name}") != ending:
+            findings.faults.append(f"two undisturbed runs ({scenario.name}) end differently")
+        whole[scenario.name] = ending, time.monotonic() - began
     while findings.kills < kills:
         scenario = SCENARIOS[findings.runs % len(SCENARIOS)]
         ending, seconds = whole[scenario.name]

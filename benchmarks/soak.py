@@ -2,8 +2,8 @@
 
     python -m benchmarks.soak --evaluations 2000
 
-The real loop, journal, cascade, bench and worker process; the kernel is tiny, and its candidates are left uncompiled, so
-that thousands of them take minutes. Exit status 1 when anything leaks or is missing.
+The real loop, journal, cascade, bench and worker process; the kernel is tiny, and its candidates are left uncompiled,
+so that thousands of them take minutes. Exit status 1 when anything leaks or is missing.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from optimizer.policies.replay import Replay
 from optimizer.polyhedral.nest import Nest
 from optimizer.polyhedral.tree import Node, show
 from optimizer.run_lock import LOCK_NAME
-from optimizer.verdict import Reason, Status, Verdict
+from optimizer.verdict import Status, Verdict
 from verifiers.equivalence import Equivalence
 from verifiers.legality import Legality
 from verifiers.timing import Timing

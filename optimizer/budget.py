@@ -142,9 +142,10 @@ class Ledger:
     def refusing(self, amount: Amounts) -> tuple[Line | None, bool]:
         """The line that keeps an amount from being reserved, and whether work in flight might still give some back."""
         with self._lock:
+            if line := _refusing_line(self.limits, self._now(), amount):
+                return line, False
             line = _refusing_line(self.limits, self._with_flight(), amount)
-            may_change = line is not None and any(getattr(reserved, line) for reserved in self._in_flight.values())
-            return line, may_change
+            return line, line is not None
 
     def wait_for_change(self, seconds: float) -> None:
         """Return once a reservation was settled or refunded, or after so much time."""
