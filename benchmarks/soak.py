@@ -285,9 +285,15 @@ def _unaccounted(run: Path, texts: Sequence[str], faults: Mapping[str, Fault], e
 
 def _left_in(run: Path) -> list[str]:
     """What a run should not leave in its folder."""
-    kept = {FILE_NAME, LOCK_NAME, "code"}
-    return [f"{path.name} is left in the run's folder" for path in run.iterdir() if path.name not in kept] + [
-        f"{path.name} is left among the modules" for path in (run / "code").rglob("*.draft")
+    kept, kept_folders = {FILE_NAME, LOCK_NAME, "code"}, {"numba_cache", "__pycache__"}
+    return [
+        *(f"{path.name} is left in the run's folder" for path in run.iterdir() if path.name not in kept),
+        *(f"{path.name} is left among the modules" for path in (run / "code").rglob("*.draft")),
+        *(
+            f"the folder {path.name} is left among the modules"
+            for path in (run / "code").iterdir()
+            if path.is_dir() and path.name not in kept_folders
+        ),
     ]
 
 

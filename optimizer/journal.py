@@ -79,7 +79,7 @@ class Journal:
         self._lock = acquire(directory)
         try:
             self.record = record_of(_repair(self.path))
-            self._file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            self._file = self.path.open("ab", buffering=0)
         except OSError as error:
             os.close(self._lock)
             raise UserError(f"cannot write {self.path}: {error.strerror}") from error
@@ -93,7 +93,7 @@ class Journal:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        os.close(self._file)
+        self._file.close()
         os.close(self._lock)
 
     def proposal(self, chain: int, step: int, proposal: Proposal) -> None:
@@ -127,7 +127,7 @@ class Journal:
         if self._failure:
             raise self._failure
         try:
-            _append_whole(self._file, line.encode() + b"\n", sync)
+            _append_whole(self._file.fileno(), line.encode() + b"\n", sync)
         except OSError as error:
             self._failure = JournalFailed(
                 f"cannot write {self.path}: {error.strerror}; all that was recorded before is safe: once this is "
