@@ -69,24 +69,28 @@ def njit(*given, **_options):
 
 
 class Fault(Enum):
-    """What goes wrong with a candidate: what its code begins with, and how its trial must end."""
+    """What goes wrong with a candidate: in words, what its code begins with, and how its trial must end."""
 
-    CRASH = "    os.abort()\n", "crashed"
-    EARLY_EXIT = "    os._exit(0)\n", "crashed"
-    ORPHAN = "    try:\n        subprocess.Popen(['sleep', '1000'])\n    finally:\n        os.abort()\n", "crashed"
-    HANG = "    while True:\n        pass\n", "timed_out"
-    WRONG = "    x1 += 1.0\n", "wrong_result"
-    HARNESS_FAILS_ONCE = "", "ok"
-    HARNESS_FAILS = "", "infrastructure"
-    WORKER_KILLED = "", "ok"
+    CRASH = "crashes", "    os.abort()\n", "crashed"
+    EARLY_EXIT = "exits with 0", "    os._exit(0)\n", "crashed"
+    ORPHAN = (
+        "crashes and leaves a process behind",
+        "    try:\n        subprocess.Popen(['sleep', '1000'])\n    finally:\n        os.abort()\n",
+        "crashed",
+    )
+    HANG = "hangs", "    while True:\n        pass\n", "timed_out"
+    WRONG = "computes something else", "    x1 += 1.0\n", "wrong_result"
+    HARNESS_FAILS_ONCE = "the harness fails once", "", "ok"
+    HARNESS_FAILS = "the harness fails", "", "infrastructure"
+    WORKER_KILLED = "the worker is killed between two candidates", "", "ok"
 
     @property
     def code(self) -> str:
-        return self.value[0]
+        return self.value[1]
 
     @property
     def outcome(self) -> str:
-        return self.value[1]
+        return self.value[2]
 
 
 @dataclass(frozen=True)
@@ -179,7 +183,7 @@ class Report:
         ]
         return [
             *shown,
-            f"injected: {', '.join(f'{count} {name}' for name, count in self.injected.items())}",
+            f"injected: {', '.join(f'{count} x {name}' for name, count in self.injected.items())}",
             f"outcomes: {', '.join(f'{count} {name}' for name, count in self.outcomes.items())}",
             f"memory at the end over that at the reference point: {self.growth:.3f} (at most {MOST_GROWTH})",
             *(f"FAULT {fault}" for fault in self.faults[:20]),
@@ -239,7 +243,7 @@ def soak(evaluations: int, share: float, seed: int, directory: Path) -> Report:
         recorder.samples,
         growth,
         dict(Counter(trial.outcome for trial in trials[1:]).most_common()),
-        dict(Counter(fault.name.lower() for fault in chosen.values())),
+        dict(Counter(fault.value[0] for fault in chosen.values())),
         [
             *([f"memory grew by {growth:.3f}"] if growth > MOST_GROWTH else []),
             *_leaks(before, recorder.samples, after),
