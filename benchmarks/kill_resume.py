@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from benchmarks.paid_policy import WORST_CASE, price
 from optimizer.budget import Amounts, Line
 from optimizer.journal import FILE_NAME, read_events, record_of
 from optimizer.run import SPECIFICATION_NAME
+from optimizer.run_lock import LOCK_NAME
 
 ROOT = Path(__file__).resolve().parents[1]
 CHECK = """\
@@ -44,6 +46,8 @@ ENTRY_POINT = "[loopwright.policies]\npaid = benchmarks.paid_policy:Paid\n"
 DISTRIBUTION = "Metadata-Version: 2.1\nName: paid-policy\nVersion: 1\n"
 SECOND_KILL_SHARE = 0.3
 """How often the process that resumes is killed as well."""
+STARTING_SHARE = 0.2
+"""How often the clock of a kill begins with the process, and not with its work on the run."""
 PATIENCE_SECONDS = 60.0
 """For a process that should end by itself."""
 STEPS = 6
@@ -220,10 +224,10 @@ def kill_and_resume(kills: int, seed: int, directory: Path) -> Findings:
     whole: dict[str, tuple[Ending, float]] = {}
     for scenario in SCENARIOS:
         ending = _finish(arena, scenario, directory / f"whole-{scenario.name}")
-        began = time.monotonic()
-        if _finish(arena, scenario, directory / f"again-{scenario.name}") != ending:
+        again = directory / f"again-{scenario.name}"
+        if _finish(arena, scenario, again) != ending:
             findings.faults.append(f"two undisturbed runs ({scenario.name}) end differently")
-        whole[scenario.name] = ending, time.monotonic() - began
+        whole[scenario.name] = ending, _recorded_seconds(again)
     while findings.kills < kills:
         scenario = SCENARIOS[findings.runs % len(SCENARIOS)]
         ending, seconds = whole[scenario.name]
@@ -246,6 +250,8 @@ def _disturb(
     """Kill one run once or more, resume it, and say what is wrong with it then."""
     while True:
         process = arena.start(scenario, run)
+        if rng.random() >= STARTING_SHARE:
+            _await_start(process, run)
         time.sleep(rng.random() * seconds)
         process.send_signal(signal.SIGKILL)
         process.communicate()
@@ -275,6 +281,21 @@ def _disturb(
         if (cost.calls, cost.tokens) != (spent.calls, spent.tokens) or not math.isclose(cost.usd, spent.usd):
             faults.append(f"{spent} were spent, not {cost}")
     return faults
+
+
+def _recorded_seconds(run: Path) -> float:
+    """From the moment at which a run's folder was complete to its last event."""
+    return max(0.1, read_events(run)[-1]["t"] - (run / SPECIFICATION_NAME).stat().st_mtime)
+
+
+def _await_start(process: subprocess.Popen[str], run: Path) -> None:
+    """Wait until the process has the run's lock, or is over."""
+    end = time.monotonic() + PATIENCE_SECONDS
+    while process.poll() is None and time.monotonic() < end:
+        with suppress(OSError):
+            if (run / SPECIFICATION_NAME).exists() and (run / LOCK_NAME).read_text() == f"{process.pid}\n":
+                return
+        time.sleep(0.005)
 
 
 class _Failed(Exception):
