@@ -116,9 +116,12 @@ class Ledger:
         self._lock = threading.Condition()
 
     def reserve(self, amount: Amounts) -> Reservation | None:
-        """Set an amount aside; None when it does not fit in what is left."""
+        """Set an amount aside; None when it does not fit in what is left, or when time is over.
+
+        A line of which nothing is asked refuses nothing, even when more than its limit was used.
+        """
         with self._lock:
-            if _first_line_over(self.limits, self._with_flight().plus(amount)):
+            if _refusing_line(self.limits, self._with_flight(), amount):
                 return None
             reservation = Reservation(self._next_number, amount)
             self._next_number += 1
@@ -139,9 +142,10 @@ class Ledger:
     def refusing(self, amount: Amounts) -> tuple[Line | None, bool]:
         """The line that keeps an amount from being reserved, and whether work in flight might still give some back."""
         with self._lock:
-            line = _first_line_over(self.limits, self._with_flight().plus(amount))
-            may_change = line is not None and any(getattr(reserved, line) for reserved in self._in_flight.values())
-            return line, may_change
+            if line := _refusing_line(self.limits, self._now(), amount):
+                return line, False
+            line = _refusing_line(self.limits, self._with_flight(), amount)
+            return line, line is not None
 
     def wait_for_change(self, seconds: float) -> None:
         """Return once a reservation was settled or refunded, or after so much time."""
@@ -161,19 +165,6 @@ class Ledger:
         """What was used so far, without the work in flight."""
         with self._lock:
             return self._now()
-
-    def exhausted(self) -> Line | None:
-        """The line of evaluations or seconds, if nothing is left of it, counting work in flight.
-
-        The others are spent call by call: there `reserve` tells whether one more is possible.
-        """
-        with self._lock:
-            used = self._with_flight()
-        for line in (Line.EVALUATIONS, Line.SECONDS):
-            limit = getattr(self.limits, line)
-            if limit is not None and getattr(used, line) >= limit:
-                return line
-        return None
 
     def view(self) -> BudgetView:
         """The budget as a policy sees it: work in flight counts as used."""
@@ -201,9 +192,12 @@ def _share(limits: Limits, used: Amounts, line: Line) -> float:
     return 0.0 if limit is None else getattr(used, line) / limit
 
 
-def _first_line_over(limits: Limits, used: Amounts) -> Line | None:
+def _refusing_line(limits: Limits, used: Amounts, amount: Amounts) -> Line | None:
+    """The first line that is asked for more than is left of it; seconds are asked for by anything that begins."""
     for line in Line:
-        limit = getattr(limits, line)
-        if limit is not None and getattr(used, line) > limit:
+        limit, asked = getattr(limits, line), getattr(amount, line)
+        if limit is None:
+            continue
+        if (asked and getattr(used, line) + asked > limit) or (line is Line.SECONDS and used.seconds >= limit):
             return line
     return None

@@ -15,22 +15,23 @@ and, where it ends a reservation, `reservation` (its number) and `amount`.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import math
 import os
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import Any, Self
 
 from optimizer.budget import Amounts
 from optimizer.candidate import Candidate
-from optimizer.errors import UserError
+from optimizer.errors import InfrastructureError, UserError
 from optimizer.plan import StopReason
 from optimizer.protocols import Proposal
+from optimizer.run_lock import acquire
 from optimizer.selection import Finalist
 from optimizer.trial import Cost, Trial
 from optimizer.verdict import Measurement, Reason, Status, Verdict
@@ -38,7 +39,6 @@ from optimizer.verdict import Measurement, Reason, Status, Verdict
 VERSION = 1
 OWN_EVENTS = ("proposal", "reserved", "settled", "trial", "finalists", "finished")
 FILE_NAME = "journal.jsonl"
-LOCK_NAME = "lock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,24 +61,30 @@ class Record:
     chain_stops: tuple[StopReason, ...] = ()
 
 
+class JournalFailed(InfrastructureError):
+    """Nothing more can be recorded, so the run cannot go on: the disk is full, for instance."""
+
+
 class Journal:
     """A run's journal, open for writing by this process alone. Use it as a context manager.
 
     Opening repairs a torn last line. Raises `UserError` when another process has it, when it cannot be written, or
-    when it is damaged.
+    when it is damaged. What records raises `JournalFailed` when that is not possible; the file then ends with the
+    last event that was recorded, and takes no further one.
     """
 
     def __init__(self, directory: Path) -> None:
         self.path = directory / FILE_NAME
-        self._lock = _lock(directory / LOCK_NAME)
+        self._failure: JournalFailed | None = None
+        self._lock = acquire(directory)
         try:
             self.record = record_of(_repair(self.path))
-            self._file: IO[str] = self.path.open("a", encoding="utf-8", newline="\n")
+            self._file = self.path.open("ab", buffering=0)
         except OSError as error:
-            self._lock.close()
+            os.close(self._lock)
             raise UserError(f"cannot write {self.path}: {error.strerror}") from error
         except UserError:
-            self._lock.close()
+            os.close(self._lock)
             raise
 
     def __enter__(self) -> Self:
@@ -88,7 +94,7 @@ class Journal:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._file.close()
-        self._lock.close()
+        os.close(self._lock)
 
     def proposal(self, chain: int, step: int, proposal: Proposal) -> None:
         """Only one that was paid for is forced to the disk: any other is made again at no cost."""
@@ -118,10 +124,16 @@ class Journal:
 
     def _append(self, event: str, sync: bool, **fields: Any) -> None:
         line = json.dumps({"v": VERSION, "event": event, "t": time.time(), **_finite(fields)}, allow_nan=False)
-        self._file.write(line + "\n")
-        self._file.flush()
-        if sync:
-            os.fsync(self._file.fileno())
+        if self._failure:
+            raise self._failure
+        try:
+            _append_whole(self._file.fileno(), line.encode() + b"\n", sync)
+        except OSError as error:
+            self._failure = JournalFailed(
+                f"cannot write {self.path}: {error.strerror}; all that was recorded before is safe: once this is "
+                f"mended, go on with `loopwright resume {self.path.parent}`"
+            )
+            raise self._failure from error
 
 
 def read_events(directory: Path) -> list[dict[str, Any]]:
@@ -268,26 +280,23 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def _lock(path: Path) -> IO[str]:
-    """Lock a file for the life of this process; the kernel lets go of it however the process ends."""
+def _append_whole(file: int, line: bytes, sync: bool) -> None:
+    """Append all of a line or nothing, whatever interrupts it: a torn line is allowed at the end of a journal only."""
+    before = os.fstat(file).st_size
+    left = line
     try:
-        file = path.open("a+", encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror}") from error
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        file.seek(0)
-        owner = file.read().strip() or "unknown"
-        file.close()
-        raise UserError(f"the run in {path.parent} is in use by process {owner}") from error
-    except OSError as error:
-        file.close()
-        raise UserError(f"cannot lock {path}: {error.strerror}; keep runs on a disk that can be locked") from error
-    file.truncate(0)
-    file.write(f"{os.getpid()}\n")
-    file.flush()
-    return file
+        while left:
+            left = left[os.write(file, left) :]
+        if sync:
+            os.fsync(file)
+    except OSError:
+        with suppress(OSError):
+            os.ftruncate(file, before)
+        raise
+    except BaseException:
+        if left:
+            os.ftruncate(file, before)
+        raise
 
 
 def _repair(path: Path) -> list[dict[str, Any]]:

@@ -67,6 +67,9 @@ class KernelProblem:
     backend: Backend = field(default_factory=NumbaBackend)
     _candidates: dict[str, Candidate] = field(default_factory=dict[str, Candidate], repr=False, compare=False)
     _judgements: dict[str, Judgement] = field(default_factory=dict[str, Judgement], repr=False, compare=False)
+    _checkable: dict[tuple[int, ...], bool] = field(
+        default_factory=dict[tuple[int, ...], bool], repr=False, compare=False
+    )
 
     @classmethod
     def load(
@@ -222,10 +225,13 @@ class KernelProblem:
         return [sizes for sizes in distinct if self._is_checkable(sizes)]
 
     def _is_checkable(self, sizes: Mapping[str, int]) -> bool:
-        if not self.model.admits(sizes) or array_bytes(self.nest, sizes) > MOST_CHECK_BYTES:
-            return False
-        count = iterations(self.nest, sizes)
-        return count is not None and count <= MOST_CHECK_ITERATIONS
+        """Remembered, also because isl's bindings lose some memory with nearly every call."""
+        key = tuple(sizes.values())
+        if key not in self._checkable:
+            fits = self.model.admits(sizes) and array_bytes(self.nest, sizes) <= MOST_CHECK_BYTES
+            count = iterations(self.nest, sizes) if fits else None
+            self._checkable[key] = count is not None and count <= MOST_CHECK_ITERATIONS
+        return self._checkable[key]
 
     def flops_and_bytes(self) -> tuple[float, float]:
         """Arithmetic operations, and bytes that must move, of one run at the size that is timed."""

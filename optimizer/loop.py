@@ -28,7 +28,7 @@ from optimizer.events import (
     TrialStarted,
     Waiting,
 )
-from optimizer.journal import Journal
+from optimizer.journal import Journal, JournalFailed
 from optimizer.judging import feedback_of, judge, malformed_answer, read_candidate
 from optimizer.plan import Plan, StopReason
 from optimizer.protocols import Attachable, Comparer, Policy, Problem, Proposal, Verifier
@@ -39,6 +39,8 @@ from optimizer.turns import Turn, Turns
 from optimizer.verdict import Measurement, Reason, Status, Verdict
 
 BASELINE = Verdict(Status.OK, "baseline", assurance="the original", measurement=Measurement(1.0, (1.0, 1.0), 0))
+
+ONE_EVALUATION = Amounts(evaluations=1)
 
 
 def run_loop(
@@ -162,11 +164,14 @@ class _Search:
             free = [chain for chain, stop in enumerate(self.stops) if stop is None and chain not in self._turns.chains]
             if not free:
                 return None
-            if line := self.ledger.exhausted():
-                return line
+            view = self.ledger.view()
+            reservation = self.ledger.reserve(ONE_EVALUATION)
+            if reservation is None:
+                return self.ledger.refusing(ONE_EVALUATION)[0]
             chain = min(free, key=self._steps_of)
             place = chain, self._steps_of(chain) + 1
-            self._turns.begin(*place, tuple(self._histories[chain]), self._pending.pop(place, None))
+            history, known = tuple(self._histories[chain]), self._pending.pop(place, None)
+            self._turns.begin(*place, history, view, reservation, known)
         return None
 
     def _steps_of(self, chain: int) -> int:
@@ -207,6 +212,8 @@ class _Search:
         """The turn's proposal, recorded; None when its policy could not answer."""
         try:
             proposal = turn.answer.result()
+        except JournalFailed:
+            raise
         except InfrastructureError as error:
             self._errors_in_a_row += 1
             self.observer.notify(Waiting(f"the policy of chain {turn.chain} could not answer: {error}"))
@@ -235,7 +242,7 @@ class _Search:
             verdicts = (rejection,) if rejection else judge(self.problem, candidate, self.verifiers)
         finally:
             if verdicts and verdicts[-1].status is not Status.ERROR:
-                self.ledger.settle(reservation, Amounts(evaluations=1))
+                self.ledger.settle(reservation, ONE_EVALUATION)
             else:
                 self.ledger.refund(reservation)
         return verdicts

@@ -27,10 +27,12 @@ from optimizer.loop import run_loop
 from optimizer.plan import Plan
 from optimizer.protocols import Attachable, Policy, Problem
 from optimizer.registry import make_policy, make_problem, make_verifiers
+from optimizer.run_lock import LOCK_NAME, RunInUse, locked
 from optimizer.services import Closable
 from optimizer.trial import Trial
 
 SPECIFICATION_NAME = "run.json"
+DRAFT_NAME = "run.draft"
 CODE_NAME = "code"
 FORMAT = 1
 
@@ -92,12 +94,9 @@ def start(specification: RunSpecification, directory: Path | None = None, observ
     problem = make_problem(specification.problem)
     _policies(specification)
     directory = directory or runs_directory() / _folder_name(problem.name)
+    is_new = not directory.exists()
     try:
-        is_new = not directory.exists()
-        if not is_new and any(directory.iterdir()):
-            raise UserError(f"{directory} is not empty: resume the run in it, or choose another folder with --run-dir")
-        (directory / CODE_NAME).mkdir(parents=True)
-        _write_specification(directory, specification)
+        _claim(directory, specification)
     except OSError as error:
         raise UserError(
             f"cannot write the run's folder {directory}: {error.strerror}; choose another with --run-dir DIR, or set "
@@ -105,6 +104,8 @@ def start(specification: RunSpecification, directory: Path | None = None, observ
         ) from error
     try:
         return _go(directory, specification, problem, observer)
+    except RunInUse:
+        raise
     except UserError:
         if is_new and not read_record(directory).trials:
             shutil.rmtree(directory, ignore_errors=True)
@@ -257,11 +258,31 @@ def _folder_name(problem: str) -> str:
     return f"{stamp}-{name}-{uuid.uuid4().hex[:6]}"
 
 
+def _claim(directory: Path, specification: RunSpecification) -> None:
+    """Make a folder that of a run; of two processes that try, one succeeds. Raises `UserError` and `OSError`."""
+    directory.mkdir(parents=True, exist_ok=True)
+    _check_unused(directory)
+    with locked(directory):
+        _check_unused(directory)
+        (directory / CODE_NAME).mkdir(exist_ok=True)
+        _write_specification(directory, specification)
+
+
+def _check_unused(directory: Path) -> None:
+    """Raise `UserError` for a folder with more in it than a start that was killed leaves behind."""
+    code = directory / CODE_NAME
+    names = {path.name for path in directory.iterdir()} - {LOCK_NAME, CODE_NAME, DRAFT_NAME}
+    if names or (code.exists() and any(code.iterdir())):
+        raise UserError(f"{directory} is not empty: resume the run in it, or choose another folder with --run-dir")
+
+
 def _write_specification(directory: Path, specification: RunSpecification) -> None:
     """All of it or nothing: a killed process leaves no half-written file behind."""
     from pydantic import TypeAdapter
 
-    path = directory / SPECIFICATION_NAME
-    draft = path.with_suffix(".draft")
-    draft.write_bytes(TypeAdapter(RunSpecification).dump_json(specification, indent=2) + b"\n")
-    draft.replace(path)
+    draft = directory / DRAFT_NAME
+    with draft.open("wb") as file:
+        file.write(TypeAdapter(RunSpecification).dump_json(specification, indent=2) + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(directory / SPECIFICATION_NAME)

@@ -8,7 +8,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from typing import Self
 
-from optimizer.budget import Amounts, BudgetView, Reservation
+from optimizer.budget import BudgetView, Reservation
 from optimizer.events import Asking, Waiting
 from optimizer.protocols import Attachable, Policy, Proposal
 from optimizer.services import Closable, RunState, Services
@@ -65,12 +65,16 @@ class Turns:
     def has_room(self) -> bool:
         return len(self.open) < (len(self._policies) if self._asks_outside else 1)
 
-    def begin(self, chain: int, step: int, history: tuple[Trial, ...], known: Proposal | None) -> None:
-        """Ask for a chain's next proposal, unless it is `known`; an evaluation must be left for it."""
-        view = self._state.ledger.view()
-        reservation = self._state.ledger.reserve(Amounts(evaluations=1))
-        if reservation is None:
-            raise ValueError("a step was begun with no evaluation left")
+    def begin(
+        self,
+        chain: int,
+        step: int,
+        history: tuple[Trial, ...],
+        view: BudgetView,
+        reservation: Reservation,
+        known: Proposal | None,
+    ) -> None:
+        """Ask for a chain's next proposal, unless it is `known`; `reservation` is for the evaluation of it."""
         turn = Turn(chain, step, reservation, Future(), known is not None)
         self.open.append(turn)
         if known is not None:

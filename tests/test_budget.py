@@ -29,10 +29,10 @@ def test_work_in_flight_counts_as_used() -> None:
     assert first is not None
     assert second is not None
     assert ledger.reserve(ONE) is None
-    assert ledger.exhausted() is Line.EVALUATIONS
+    assert ledger.refusing(ONE)[0] is Line.EVALUATIONS
     assert ledger.used().evaluations == 0
     ledger.refund(first)
-    assert ledger.exhausted() is None
+    assert ledger.refusing(ONE)[0] is None
     ledger.settle(second, ONE)
     assert ledger.used().evaluations == 1
     assert ledger.view().left(Line.EVALUATIONS) == 1
@@ -53,9 +53,9 @@ def test_seconds_pass_on_top_of_those_spent_before() -> None:
     clock.now += 5
     assert ledger.used().seconds == pytest.approx(9)
     assert ledger.view().left(Line.SECONDS) == pytest.approx(1)
-    assert ledger.exhausted() is None
+    assert ledger.refusing(ONE)[0] is None
     clock.now += 2
-    assert ledger.exhausted() is Line.SECONDS
+    assert ledger.refusing(ONE)[0] is Line.SECONDS
     assert ledger.view().left(Line.SECONDS) == 0
 
 
@@ -70,7 +70,7 @@ def test_what_cost_more_than_reserved_is_counted_in_full() -> None:
 
 def test_without_a_limit_nothing_is_ever_exhausted() -> None:
     ledger = Ledger(Limits(), Amounts(evaluations=10**6))
-    assert ledger.exhausted() is None
+    assert ledger.refusing(ONE)[0] is None
     assert ledger.view().left(Line.EVALUATIONS) is None
     assert BudgetView().left(Line.TOKENS) is None
 

@@ -7,6 +7,7 @@ import random
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -153,6 +154,23 @@ def test_check_sizes_are_such_that_the_original_may_run(file: Path) -> None:
     sizes = own.check_sizes(own.parse("tile(i=8)"))
     assert {"n": 1, "m": 1} in sizes
     assert all(2 * s["m"] <= s["n"] + 2 for s in sizes if s["m"] >= 2)
+
+
+def test_check_sizes_are_counted_once_a_size(problem: KernelProblem, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a long run most sizes come again, and each count costs memory that isl's bindings do not give back."""
+    counted: list[dict[str, int]] = []
+
+    def count(nest: Any, sizes: dict[str, int]) -> int | None:
+        counted.append(dict(sizes))
+        return iterations(nest, sizes)
+
+    monkeypatch.setattr("optimizer.kernel_problem.iterations", count)
+    first = problem.check_sizes(problem.parse("tile(i=23, j=29)"))
+    assert counted
+    counted.clear()
+    assert problem.check_sizes(problem.parse("tile(i=23, j=29)")) == first
+    assert problem.check_sizes(problem.parse("tile(i=29, j=23)")) == first
+    assert counted == []
 
 
 def test_the_workload_says_what_is_run(problem: KernelProblem, file: Path) -> None:

@@ -138,7 +138,10 @@ class Bench:
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
             if not file.exists():
-                file.write_text(text, encoding="utf-8")
+                # In one step: after a kill or on a full disk, half a module would stand for all of it when resumed.
+                draft = file.with_suffix(".draft")
+                draft.write_text(text, encoding="utf-8")
+                draft.replace(file)
         except OSError as error:
             raise InfrastructureError(f"{file} cannot be written: {error}") from error
         return file
