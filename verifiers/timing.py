@@ -105,6 +105,12 @@ class Timing:
             break
         return [outcomes[number] for number in range(len(candidates))]
 
+    def disown(self, problem: MeasuredProblem, candidate: Candidate) -> None:
+        """Measure and cut off nobody by this candidate any more: its time was not believed."""
+        record = self.bench.records.get(problem.workload(TIMING).key)
+        if record and record.best_code == self.bench.code_file(problem.code(candidate)):
+            record.best_seconds, record.best_code, record.best_ratio = median(record.original_samples), None, None
+
     def _record(self, workload: Workload) -> Record:
         record = self.bench.records.get(workload.key)
         if record is None:
