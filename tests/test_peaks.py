@@ -12,7 +12,6 @@ import pytest
 from optimizer.measure.bench import Bench, TimeLimits
 from optimizer.measure.lane import TimingLane
 from optimizer.measure.machine import this_machine
-from optimizer.measure.noise import Fitness, measure_noise
 from optimizer.measure.peaks import Peaks, machine_peaks
 
 PEAKS = Peaks(
@@ -46,6 +45,11 @@ def test_limit_is_the_slower_of_arithmetic_and_data() -> None:
     assert PEAKS.limit_seconds(1e15, 1e9, "int32", 1) == pytest.approx(0.1)
 
 
+def test_data_that_may_move_twice_are_given_the_cache_that_half_of_them_fit_in() -> None:
+    assert PEAKS.limit_seconds(0.0, 1_999_998.0, "float64", 1) == pytest.approx(1_999_998 / 100e9)
+    assert PEAKS.limit_seconds(0.0, 2_000_000.0, "float64", 1) == pytest.approx(2_000_000 / 10e9)
+
+
 def test_small_footprints_are_given_the_fast_caches() -> None:
     assert PEAKS.bandwidth(10, 1) == 100e9
     assert PEAKS.bandwidth(999_999, 1) == 100e9
@@ -71,7 +75,8 @@ def test_measured_peaks_make_sense(measured_peaks: tuple[Peaks, Path]) -> None:
     assert peaks.flop_rate("float64", 2) >= 2 * flops["float64/1"]
     for rates in peaks.bytes_per_second.values():
         assert len(rates) == 4
-        assert all(1e7 < rate < 1e13 for rate in rates.values())
+        assert all(0 < rate < 1e13 for rate in rates.values())
+    assert peaks.bandwidth(1e9, 2) > 1e8
     assert peaks.bandwidth(1e3, 2) >= peaks.bandwidth(1e9, 2)
 
 
@@ -92,12 +97,3 @@ def test_machine_is_described_and_recognized() -> None:
     assert written["versions"].keys() == {"numba", "llvmlite", "numpy"}
     assert machine.processors >= 1
     assert machine.processor in str(machine)
-
-
-def test_noise_is_reported_in_words(bench: Bench) -> None:
-    noise = measure_noise(bench)
-    assert noise.fitness in set(Fitness)
-    assert noise.smallest_difference > 0
-    assert noise.spread > 0
-    assert 0 < noise.timer_seconds < 1e-3
-    assert "can be told from noise" in noise.sentences[0]

@@ -14,6 +14,7 @@ from optimizer.errors import InfrastructureError
 from optimizer.measure.bench import Bench, TimeLimits
 from optimizer.measure.lane import TimingLane
 from optimizer.measure.machine import this_machine
+from optimizer.measure.peaks import FILE_PREFIX
 from optimizer.protocols import Comparer
 from optimizer.verdict import Measurement, Reason, Status, Verdict
 from tests.measured_problem import TextProblem
@@ -32,7 +33,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 
 def peaks_file(directory: Path, flops_per_second: float) -> Path:
     """A cache that says that this machine computes so fast on each of two processors, and that data come at no cost."""
-    file = directory / f"peaks-{this_machine().digest}-2.json"
+    file = directory / f"{FILE_PREFIX}-{this_machine().digest}-2.json"
     flops = {f"{dtype}/{threads}": flops_per_second for dtype in ("float64", "float32") for threads in (1, 2)}
     rates = {str(threads): {"1": 1e30} for threads in (1, 2)}
     file.write_text(json.dumps({"flops_per_second": flops, "bytes_per_second": rates}))
