@@ -114,8 +114,8 @@ class Plausibility:
 
     def _second_look(self, problem: MeasuredProblem, candidate: Candidate, first: Measurement) -> Verdict:
         workload = _larger(problem)
-        # Two processes with their inputs might need more memory than there is.
-        self.bench.worker.close()
+        # The inputs of two benches might need more memory than there is; this one's process starts again when needed.
+        self.bench.close()
         with self._fresh_bench() as fresh:
             (second,) = Timing(fresh).compare_at(workload, problem, [candidate])
         evidence: dict[str, object] = {"speedup": first.score, "sizes_again": dict(workload.sizes)}
