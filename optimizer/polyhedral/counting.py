@@ -1,14 +1,17 @@
 """How many iterations, operations and bytes a nest has at given sizes: counted on the model, not run.
 
-A count of integer points is a polynomial of the sizes once they are not tiny (Ehrhart). It is found by counting at
-small sizes and interpolating, and is checked at further sizes; where that fails, nothing is claimed.
+A count of integer points is a polynomial of the sizes wherever the corners of the set are the same integral functions
+of them (E. Ehrhart, "Sur les polyèdres rationnels homogènes à n dimensions", 1962). It is found by counting at small
+sizes and interpolating, after a proof that the corners there are those at the sizes asked for. Where there is no such
+proof (strides, bounds such as `min(n, 100)` beyond their bend), a set is counted point by point if it is not too large,
+and otherwise nothing is claimed.
 """
 
 from __future__ import annotations
 
 import ast
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from math import prod
 
@@ -19,7 +22,9 @@ from optimizer.polyhedral.model import model_of
 from optimizer.polyhedral.nest import Nest, Role, Statement
 
 SMALL = 40_000
-"""Sets in a cube of at most so many points are counted directly."""
+"""Sets in a cube of at most so many points are counted directly, ..."""
+LARGEST = 2_000_000
+"""... and so are those up to this one that cannot be counted otherwise."""
 BASE = 9
 """The smallest size of the interpolation: above the offsets and halos that loops of this kind have."""
 
@@ -100,15 +105,39 @@ def _count_factor(points: isl.Set, sizes: Mapping[str, int]) -> int | None:
         if points.involves_dims(isl.dim_type.param, k, 1)
     )
     degree = points.dim(isl.dim_type.set)
-    if max((sizes[name] + 1 for name in names), default=1) ** degree <= SMALL:
+    cube = max((sizes[name] + 1 for name in names), default=1) ** degree
+    if cube <= SMALL:
         return _count_at(points, sizes)
     grid = [tuple(range(BASE, BASE + degree + 1)) for _ in names]
-    values = {corner: _count_at(points, dict(zip(names, corner, strict=True))) for corner in itertools.product(*grid)}
-    for check in (BASE + degree + 1, BASE + degree + 4):
-        at = tuple(check + k for k in range(len(names)))
-        if _interpolate(grid, values, at) != _count_at(points, dict(zip(names, at, strict=True))):
-            return None
-    return int(_interpolate(grid, values, tuple(sizes[name] for name in names)))
+    places = {corner: dict(zip(names, corner, strict=True)) for corner in itertools.product(*grid)}
+    if _is_one_polynomial(points, [{name: sizes[name] for name in names}, *places.values()]):
+        values = {corner: _count_at(points, place) for corner, place in places.items()}
+        return int(_interpolate(grid, values, tuple(sizes[name] for name in names)))
+    return _count_at(points, sizes) if cube <= LARGEST else None
+
+
+def _is_one_polynomial(points: isl.Set, places: Sequence[Mapping[str, int]]) -> bool:
+    """Whether one polynomial gives the count at all these sizes: each convex part has the same integral corners there,
+    or is empty at all of them."""
+    parts = points.make_disjoint().get_basic_set_list()
+    for part in (parts.get_at(k) for k in range(parts.n_basic_set())):
+        if part.dim(isl.dim_type.div):
+            return False
+        cells: list[tuple[isl.Set, bool]] = []
+        part.compute_vertices().foreach_cell(lambda cell, cells=cells: cells.append(_cell(cell)))
+        homes = [{k for k, (domain, _) in enumerate(cells) if not _at(domain, place).is_empty()} for place in places]
+        shared = set[int].intersection(*homes)
+        if any(homes) and not any(cells[k][1] for k in shared):
+            return False
+    return True
+
+
+def _cell(cell: isl.Cell) -> tuple[isl.Set, bool]:
+    """Sizes at which a convex set has the same corners, and whether those are integral."""
+    expressions: list[isl.MultiAff] = []
+    cell.foreach_vertex(lambda vertex: expressions.append(vertex.get_expr()))
+    entries = [expression.get_aff(k) for expression in expressions for k in range(expression.dim(isl.dim_type.out))]
+    return isl.Set.from_basic_set(cell.get_domain()), all(entry.get_denominator_val().is_one() for entry in entries)
 
 
 def _operations(node: ast.AST, statement: Statement, written: set[str]) -> Iterator[frozenset[str]]:
