@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from optimizer.budget import Limits
+from optimizer.closed_loop import Tally, tally_of
 from optimizer.defaults import steps_for
 from optimizer.errors import UserError
 from optimizer.events import Observer
@@ -22,6 +23,8 @@ from optimizer.plan import Plan, StopReason
 from optimizer.policy_text import parse_policy
 from optimizer.registry import make_policy
 from optimizer.run import SPECIFICATION_NAME, Run, RunSpecification, read_specification, resume, start
+from optimizer.trial import Trial
+from optimizer.verdict import Status
 
 DRAWS = 2000
 
@@ -74,6 +77,8 @@ class Outcome:
     stop_reason: str
     schedule: str
     run_dir: str
+    tally: Tally = Tally()
+    """Of its proposals, without those that the harness failed to judge."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +101,14 @@ class PolicySummary:
     evaluations: int
     """That its runs really used, together."""
     failed_runs: int
+    accepted: float | None
+    """The share of proposals that all verifiers accepted; None without a proposal. See `optimizer.closed_loop`."""
+    accepted_interval: Interval | None
+    """95%, Wilson's."""
+    accepted_in_two: float | None
+    """The chance that a proposal, or if it is rejected one more attempt, is accepted."""
+    evaluations_per_accepted: float | None
+    """None where nothing was accepted."""
 
 
 class Interrupted(Exception):
@@ -178,7 +191,17 @@ def _outcome(policy: str, kernel: str, repeat: int, run: Run) -> Outcome:
         stop_reason=result.stop_reason.value,
         schedule=result.winner.candidate.text,
         run_dir=str(run.directory),
+        tally=_tally(result.trials[1:]),
     )
+
+
+def _tally(trials: Sequence[Trial]) -> Tally:
+    """Of all chains of a run, from the trials behind its baseline."""
+    tally = Tally()
+    for chain in {trial.chain for trial in trials}:
+        judged = [trial.status for trial in trials if trial.chain == chain and trial.status is not Status.ERROR]
+        tally = tally.plus(tally_of([status is Status.OK for status in judged]))
+    return tally
 
 
 def _summarize(experiment: Experiment, policy: str, outcomes: Sequence[Outcome]) -> PolicySummary:
@@ -187,6 +210,10 @@ def _summarize(experiment: Experiment, policy: str, outcomes: Sequence[Outcome])
     for kernel, values in zip(experiment.kernels, speedups, strict=True):
         if not values:
             raise UserError(f"every run of {policy} on {kernel} failed: `loopwright doctor` looks at this machine")
+    tally = Tally()
+    for outcome in own:
+        tally = tally.plus(outcome.tally)
+    loop, evaluations = tally.loop(rounds=1), sum(outcome.evaluations for outcome in own)
     results = [_against(experiment.policies[0], policy, kernel, outcomes) for kernel in experiment.kernels]
     return PolicySummary(
         policy=policy,
@@ -197,8 +224,14 @@ def _summarize(experiment: Experiment, policy: str, outcomes: Sequence[Outcome])
         wins=results.count(1),
         ties=results.count(0),
         losses=results.count(-1),
-        evaluations=sum(outcome.evaluations for outcome in own),
+        evaluations=evaluations,
         failed_runs=sum(outcome.speedup is None for outcome in own),
+        accepted=tally.share.value,
+        accepted_interval=tally.share.interval,
+        accepted_in_two=loop.acceptance if loop else None,
+        evaluations_per_accepted=(
+            loop.cost_per_accepted(evaluations / tally.share.total) if loop and tally.accepted else None
+        ),
     )
 
 

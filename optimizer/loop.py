@@ -297,7 +297,8 @@ def _compare(
     observer: Observer,
 ) -> tuple[Finalist, ...] | None:
     """Measure the best few again; None when no verifier can compare or nothing is better than the baseline."""
-    comparer = next((verifier for verifier in verifiers if isinstance(verifier, Comparer)), None)
+    # The last one knows what those before it know, and more.
+    comparer = next((verifier for verifier in reversed(verifiers) if isinstance(verifier, Comparer)), None)
     best = finalists_of(trials, plan.finalists)
     if comparer is None or not best:
         return None

@@ -99,7 +99,10 @@ class Verifier(Protocol):
 
 @runtime_checkable
 class Comparer(Protocol):
-    """A verifier that can measure several finalists in one window, so that the winner is no lucky sample."""
+    """A verifier that can measure several finalists in one window, so that the winner is no lucky sample.
+
+    The last one of a run's verifiers is asked.
+    """
 
     def compare(self, problem: Any, candidates: Sequence[Candidate]) -> Sequence[Measurement | Verdict]:
         """One measurement a candidate, in order; a verdict in place of a candidate that failed this time."""

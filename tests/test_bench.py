@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from benchmarks.policies import Experiment, Outcome, mean_interval, summarize, to_json
 from optimizer.cli import main
 from optimizer.cli.bench import bench_text, outcome_line
+from optimizer.closed_loop import Tally, wilson_interval
 from optimizer.errors import UserError
 
 EXPERIMENT = Experiment(("gemm", "lu"), ("random", "polyhedral"), evaluations=12, repeats=3, size="small")
@@ -23,7 +24,10 @@ SPEEDUPS = {
 
 def outcome(policy: str, kernel: str, repeat: int, speedup: float | None) -> Outcome:
     interval = (0.95 * (speedup or 1.0), 1.05 * (speedup or 1.0))
-    return Outcome(policy, kernel, repeat, speedup, interval, 12, "budget_evaluations", "reverse(i)", "somewhere")
+    tally = Tally(accepted=6, rejected=6, answered=3) if policy == "random" else Tally()
+    return Outcome(
+        policy, kernel, repeat, speedup, interval, 12, "budget_evaluations", "reverse(i)", "somewhere", tally
+    )
 
 
 OUTCOMES = tuple(
@@ -40,6 +44,16 @@ def test_means_over_kernels_and_repeats() -> None:
     assert random.best_of_repeats == pytest.approx(2.0)
     assert random.evaluations == 72
     assert polyhedral.geometric_mean == pytest.approx((8 * 1.02 ** (1 / 3)) ** 0.5)
+
+
+def test_proposals_are_summed_up_as_a_closed_loop() -> None:
+    random, polyhedral = summarize(EXPERIMENT, OUTCOMES)
+    assert random.accepted == 0.5
+    assert random.accepted_interval == wilson_interval(36, 72)
+    assert random.accepted_in_two == pytest.approx(0.5 + 0.5 * 0.5 * 0.5)
+    assert random.evaluations_per_accepted == pytest.approx(2.0)
+    assert (polyhedral.accepted, polyhedral.accepted_in_two, polyhedral.evaluations_per_accepted) == (None, None, None)
+    assert "50% (39% to 61%)" in bench_text(EXPERIMENT, (random, polyhedral), Path("runs"))
 
 
 def test_wins_and_ties_are_against_the_first_policy() -> None:
@@ -98,6 +112,7 @@ def test_a_real_comparison_goes_on_where_it_stopped(tmp_path: Path) -> None:
     data = json.loads(result.stdout)
     assert [run["evaluations"] for run in data["runs"]] == [2, 2]
     assert all(s["interval"][0] <= s["geometric_mean"] <= s["interval"][1] for s in data["summaries"])
+    assert all(run["tally"]["accepted"] + run["tally"]["rejected"] >= 2 for run in data["runs"])
     assert result.stderr.count("matmul random repeat 0") == 1
 
     again = CliRunner().invoke(main, arguments)

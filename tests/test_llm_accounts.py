@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optimizer.budget import Amounts
+from optimizer.closed_loop import Tally
 from optimizer.errors import UserError
 from optimizer.llm.accounts import accounts_of
 from optimizer.llm.messages import Usage
-from optimizer.llm.shares import Kind, Share
+from optimizer.llm.shares import Kind
 from optimizer.verdict import Reason, Status, Verdict
 from tests.model_journal import MODEL, ModelJournal, accepted, rejected, whole_run
 
@@ -129,13 +130,17 @@ def test_late_prompts_are_compared_with_early_ones() -> None:
     assert accounts_of(journal.events[: 2 * 29]).late_over_early is None, "the two spans of steps would overlap"
 
 
-def test_wilson_intervals() -> None:
-    low, high = Share(7, 10).interval or (0, 0)
-    assert (low, high) == (pytest.approx(0.3968, abs=1e-4), pytest.approx(0.8922, abs=1e-4))
-    assert (Share(0, 10).interval or (1, 1))[0] == 0.0
-    assert (Share(10, 10).interval or (0, 0))[1] == 1.0
-    assert Share(0, 0).value is None
-    assert Share(0, 0).interval is None
+def test_what_more_attempts_would_give() -> None:
+    journal = ModelJournal()
+    journal.baseline()
+    for step, verdicts in enumerate([rejected(Reason.ILLEGAL), accepted(2.0), accepted(3.0), rejected(Reason.ILLEGAL)]):
+        journal.trial(verdicts, 0, step + 1)
+    journal.trial((Verdict(Status.ERROR, "timing", Reason.INFRASTRUCTURE, "no worker"),), 0, 5)
+    accounts = accounts_of(journal.events)
+    assert accounts.tally == Tally(accepted=2, rejected=2, answered=1), "trouble of the harness is no rejection"
+    told = accounts.to_json()["acceptance_in_a_loop"]
+    assert told == {"0": 0.5, "1": 0.625, "3": pytest.approx(0.5 * (1 + 0.25 + 0.0625 + 0.015625))}
+    assert "  in a loop  50% accepted at the first attempt, 62% within 1 more, 66% within 3 more" in accounts.lines()
 
 
 def test_lines_are_short_and_say_the_essential() -> None:

@@ -306,6 +306,15 @@ def test_finalists_are_measured_again_and_that_decides(tmp_path: Path) -> None:
     assert again.selection == result.selection
 
 
+def test_the_last_verifier_that_can_compare_decides(tmp_path: Path) -> None:
+    first, last = NumberComparer(again={"2": 9.0, "3": 1.0}), NumberComparer(again={"2": 1.0, "3": 9.0})
+    with Journal(tmp_path) as journal:
+        policies = [ListPolicy(["2", "3"])]
+        result = run_loop(NumberProblem(), policies, [first, last], Plan(steps=2), Ledger(Limits()), journal)
+    assert result.winner.candidate.text == "3"
+    assert first.compared == []
+
+
 def test_no_finalist_above_1_means_the_original_stays(tmp_path: Path) -> None:
     result = run(tmp_path, ["2", "3"], verifier=NumberComparer(again={"2": 1.0, "3": 0.97}))
     assert result.winner.number == 0

@@ -1,4 +1,4 @@
-"""The machine's limits, its fingerprint and noise, and what is too good to be true."""
+"""The machine's limits and its fingerprint."""
 
 from __future__ import annotations
 
@@ -9,18 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from optimizer.candidate import Candidate
-from optimizer.errors import InfrastructureError
 from optimizer.measure.bench import Bench, TimeLimits
 from optimizer.measure.lane import TimingLane
 from optimizer.measure.machine import this_machine
-from optimizer.measure.noise import Fitness, measure_noise
 from optimizer.measure.peaks import Peaks, machine_peaks
-from optimizer.verdict import Measurement, Reason, Status
-from tests.measured_problem import TextProblem
-from tests.test_timing import PROBLEM, REPEATED, repeated
-from verifiers.plausibility import Plausibility, dtype_of
-from verifiers.timing import Timing
 
 PEAKS = Peaks(
     2,
@@ -53,6 +45,11 @@ def test_limit_is_the_slower_of_arithmetic_and_data() -> None:
     assert PEAKS.limit_seconds(1e15, 1e9, "int32", 1) == pytest.approx(0.1)
 
 
+def test_data_that_may_move_twice_are_given_the_cache_that_half_of_them_fit_in() -> None:
+    assert PEAKS.limit_seconds(0.0, 1_999_998.0, "float64", 1) == pytest.approx(1_999_998 / 100e9)
+    assert PEAKS.limit_seconds(0.0, 2_000_000.0, "float64", 1) == pytest.approx(2_000_000 / 10e9)
+
+
 def test_small_footprints_are_given_the_fast_caches() -> None:
     assert PEAKS.bandwidth(10, 1) == 100e9
     assert PEAKS.bandwidth(999_999, 1) == 100e9
@@ -78,7 +75,8 @@ def test_measured_peaks_make_sense(measured_peaks: tuple[Peaks, Path]) -> None:
     assert peaks.flop_rate("float64", 2) >= 2 * flops["float64/1"]
     for rates in peaks.bytes_per_second.values():
         assert len(rates) == 4
-        assert all(1e7 < rate < 1e13 for rate in rates.values())
+        assert all(0 < rate < 1e13 for rate in rates.values())
+    assert peaks.bandwidth(1e9, 2) > 1e8
     assert peaks.bandwidth(1e3, 2) >= peaks.bandwidth(1e9, 2)
 
 
@@ -99,84 +97,3 @@ def test_machine_is_described_and_recognized() -> None:
     assert written["versions"].keys() == {"numba", "llvmlite", "numpy"}
     assert machine.processors >= 1
     assert machine.processor in str(machine)
-
-
-def test_noise_is_reported_in_words(bench: Bench) -> None:
-    noise = measure_noise(bench)
-    assert noise.fitness in set(Fitness)
-    assert noise.smallest_difference > 0
-    assert noise.spread > 0
-    assert 0 < noise.timer_seconds < 1e-3
-    assert "can be told from noise" in noise.sentences[0]
-
-
-# Plausibility
-
-
-def peaks_file(directory: Path, flops_per_second: float) -> Path:
-    """A cache that says that this machine computes so fast on each of two processors, and that data come at no cost."""
-    file = directory / f"peaks-{this_machine().digest}-2.json"
-    flops = {f"{dtype}/{threads}": flops_per_second for dtype in ("float64", "float32") for threads in (1, 2)}
-    rates = {str(threads): {"1": 1e30} for threads in (1, 2)}
-    file.write_text(json.dumps({"flops_per_second": flops, "bytes_per_second": rates}))
-    return directory
-
-
-def test_ordinary_result_is_plausible(bench: Bench, tmp_path: Path) -> None:
-    candidate = Candidate(repeated(4))
-    assert Timing(bench).verify(PROBLEM, candidate).status is Status.OK
-    plausibility = Plausibility(bench, peaks_file(tmp_path, 1e12))
-    assert plausibility.verify(replace(PROBLEM, work=(1e6, 1e6)), candidate).status is Status.OK
-    assert plausibility.limit_seconds(replace(PROBLEM, work=(1e6, 0.0))) == pytest.approx(5e-7)
-
-
-def test_faster_than_the_machine_is_suspicious(bench: Bench, tmp_path: Path) -> None:
-    candidate = Candidate(repeated(4))
-    assert Timing(bench).verify(PROBLEM, candidate).status is Status.OK
-    problem = replace(PROBLEM, work=(1e13, 0.0))
-    verdict = Plausibility(bench, peaks_file(tmp_path, 1e9)).verify(problem, candidate)
-    assert (verdict.status, verdict.reason) == (Status.REJECTED, Reason.SUSPICIOUS)
-    assert "faster than the machine" in verdict.detail
-    assert verdict.witness is not None
-    assert verdict.witness["limit_seconds"] < 1e13 / 2e9, "the machine was not measured again before it was believed"
-
-
-def test_fifty_times_raises_the_alarm_and_does_not_stand_the_second_look(bench: Bench, tmp_path: Path) -> None:
-    candidate = Candidate(repeated(4))
-    bench.measurements[candidate.digest] = Measurement(60.0, (55.0, 65.0), 9, details={"seconds": 1e-4})
-    verdict = Plausibility(bench, peaks_file(tmp_path, 1e12)).verify(PROBLEM, candidate)
-    assert (verdict.status, verdict.reason) == (Status.REJECTED, Reason.SUSPICIOUS)
-    assert "60x, but only" in verdict.detail
-    assert verdict.witness is not None
-    assert verdict.witness["sizes"] == {"n": 225, "m": 450}
-
-
-def test_fast_only_at_the_size_it_was_selected_on_is_suspicious(bench: Bench, tmp_path: Path) -> None:
-    candidate = Candidate(repeated(8, "    if n > 220:\n        total[0] = 0.0\n"))
-    bench.measurements[candidate.digest] = Measurement(60.0, (55.0, 65.0), 9, details={"seconds": 1e-4})
-    verdict = Plausibility(bench, peaks_file(tmp_path, 1e12)).verify(PROBLEM, candidate)
-    assert (verdict.status, verdict.reason) == (Status.REJECTED, Reason.SUSPICIOUS)
-    assert "on larger inputs" in verdict.detail
-
-
-def test_real_speedup_beyond_fifty_passes_with_a_note(bench: Bench, tmp_path: Path) -> None:
-    wasteful = replace(PROBLEM, source=REPEATED.format(again=200), sizes={"n": 60, "m": 300})
-    candidate = Candidate(repeated(1))
-    measurement = Timing(bench).verify(wasteful, candidate).measurement
-    assert measurement is not None
-    assert measurement.score > 50
-    verdict = Plausibility(bench, peaks_file(tmp_path, 1e12)).verify(wasteful, candidate)
-    assert verdict.status is Status.OK, verdict
-    assert "fresh, larger inputs gave" in verdict.detail
-
-
-def test_plausibility_before_timing_is_a_broken_set_up(bench: Bench) -> None:
-    with pytest.raises(InfrastructureError, match="timing has to run before"):
-        Plausibility(bench).verify(PROBLEM, Candidate("never timed"))
-
-
-def test_type_whose_peak_counts() -> None:
-    workload = TextProblem().workload("timing")
-    assert dtype_of(workload) == "float64"
-    narrow = tuple(replace(spec, dtype=spec.dtype.replace("float64", "float32")) for spec in workload.arguments)
-    assert dtype_of(replace(workload, arguments=narrow)) == "float32"

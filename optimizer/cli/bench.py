@@ -85,7 +85,7 @@ def outcome_line(outcome: Any) -> str:
 def bench_text(experiment: Any, summaries: Any, directory: Path) -> str:
     """The comparison as a table."""
     several = experiment.repeats > 1
-    header = ["policy", "geometric mean", "95% interval", "wins/ties/losses", "evaluations"]
+    header = ["policy", "geometric mean", "95% interval", "wins/ties/losses", "evaluations", "accepted"]
     header += ["one run", f"best of {experiment.repeats}"] if several else []
     rows = [_row(summary, several) for summary in summaries]
     notes = [
@@ -105,8 +105,17 @@ def _row(summary: Any, several: bool) -> list[str]:
         f"{low:.2f} to {high:.2f}",
         f"{summary.wins}/{summary.ties}/{summary.losses}",
         str(summary.evaluations),
+        _accepted(summary),
     ]
     return [*cells, f"{summary.single:.2f}x", f"{summary.best_of_repeats:.2f}x"] if several else cells
+
+
+def _accepted(summary: Any) -> str:
+    """The share of accepted proposals with its interval."""
+    if summary.accepted is None:
+        return "-"
+    low, high = summary.accepted_interval
+    return f"{summary.accepted:.0%} ({low:.0%} to {high:.0%})"
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -13,17 +13,21 @@ from statistics import mean, median
 from typing import Any
 
 from optimizer.budget import Amounts
+from optimizer.closed_loop import Share, Tally, tally_of
 from optimizer.llm.growth import Growth, growth_of
 from optimizer.llm.messages import Outcome, Usage
-from optimizer.llm.shares import Kind, Share, kind_of
+from optimizer.llm.shares import Kind, kind_of
 from optimizer.llm.trace import Call, Event, RunTrace, Step, trace_of
 from optimizer.trial import Trial
+from optimizer.verdict import Status
 from optimizer.wording import seconds_text
 
 EARLY, LAST_STEPS = range(10, 21), 10
 """Steps whose prompts are compared with those of the last steps."""
 MOST_ROWS = 10
 """Of the table of steps."""
+REPAIR_ROUNDS = (0, 1, 3)
+"""After how many further attempts the chance of an accepted proposal is told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +72,8 @@ class Accounts:
     latency_p90: float | None
     kinds: Mapping[Kind, int]
     """Judged proposals of the model (of the policy, in a run without a model)."""
+    tally: Tally
+    """The same proposals without those that the harness failed to judge: how often one is accepted, or tried again."""
     outcomes: Mapping[str, int]
     steps: tuple[StepAccount, ...]
     growth: Growth | None
@@ -88,13 +94,19 @@ class Accounts:
     @property
     def tokens_per_accepted(self) -> float | None:
         """All tokens charged for, over the accepted proposals of the model; None without one."""
-        accepted = self.kinds[Kind.RUNNABLE]
-        return self.charged.tokens / accepted if accepted and self.calls else None
+        return self._per_accepted(self.charged.tokens)
 
     @property
     def usd_per_accepted(self) -> float | None:
-        accepted = self.kinds[Kind.RUNNABLE]
-        return self.charged.usd / accepted if accepted and self.calls else None
+        """The same of dollars."""
+        return self._per_accepted(self.charged.usd)
+
+    def _per_accepted(self, charged: float) -> float | None:
+        """Of what was charged; that is the cost of a proposal over the chance that one is accepted."""
+        loop = self.tally.loop()
+        if not self.calls or loop is None or not loop.accepted:
+            return None
+        return loop.cost_per_accepted(charged / self.tally.share.total)
 
     @property
     def late_over_early(self) -> float | None:
@@ -131,6 +143,7 @@ class Accounts:
                 name: {"count": share.count, "share": share.value, "interval": share.interval}
                 for name, share in shares.items()
             },
+            "acceptance_in_a_loop": self._acceptance_in_a_loop(),
             "outcomes": dict(self.outcomes),
             "tokens_per_accepted": self.tokens_per_accepted,
             "usd_per_accepted": self.usd_per_accepted,
@@ -141,6 +154,11 @@ class Accounts:
                 for row in self.steps
             ],
         }
+
+    def _acceptance_in_a_loop(self) -> dict[str, float]:
+        """By repair rounds, the chance to end with an accepted proposal; empty without a proposal."""
+        loops = {rounds: self.tally.loop(rounds) for rounds in REPAIR_ROUNDS}
+        return {str(rounds): loop.acceptance for rounds, loop in loops.items() if loop}
 
     def lines(self) -> list[str]:
         """The same for people; empty when nothing was proposed and no model asked."""
@@ -184,6 +202,10 @@ class Accounts:
             return
         shares = [f"{share.count} {kind}{_share_text(share)}" for kind in Kind if (share := self.share(kind)).count]
         yield f"  proposals  {self.proposals}: {', '.join(shares)}"
+        if self.tally.accepted and self.tally.rejected:
+            at_once, *later = self._acceptance_in_a_loop().items()
+            more = ", ".join(f"{chance:.0%} within {rounds} more" for rounds, chance in later)
+            yield f"  in a loop  {at_once[1]:.0%} accepted at the first attempt, {more}"
         if self.tokens_per_accepted is not None and self.usd_per_accepted is not None:
             yield f"  accepted   at {self.tokens_per_accepted:,.0f} tokens and {usd_text(self.usd_per_accepted)} each"
 
@@ -220,6 +242,7 @@ def accounts_of_trace(run: RunTrace) -> Accounts:
         latency_median=median(latencies) if latencies else None,
         latency_p90=latencies[math.ceil(0.9 * len(latencies)) - 1] if latencies else None,
         kinds=_kinds_of(trials),
+        tally=_tally_of(run),
         outcomes=dict(Counter(trial.outcome for trial in trials).most_common()),
         steps=_step_accounts(run),
         growth=growth_of([chain.calls for chain in run.chains]),
@@ -243,6 +266,15 @@ def _usage_of(calls: Sequence[Call]) -> Usage:
 def _kinds_of(trials: Sequence[Trial]) -> dict[Kind, int]:
     counts = Counter(kind_of(trial) for trial in trials)
     return {kind: counts[kind] for kind in Kind}
+
+
+def _tally_of(run: RunTrace) -> Tally:
+    tally = Tally()
+    for chain in run.chains:
+        trials = [step.trial for step in chain.steps if step.trial and step.fallback is None]
+        judged = [trial.status is Status.OK for trial in trials if trial.status is not Status.ERROR]
+        tally = tally.plus(tally_of(judged))
+    return tally
 
 
 def _step_accounts(run: RunTrace) -> tuple[StepAccount, ...]:

@@ -1,4 +1,4 @@
-"""Measures what the processor can do at most (in the worker): multiply-adds in registers, and a triad over arrays."""
+"""Measures what the processor can do at most (in the worker): multiply-adds in registers, and loops over arrays."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from optimizer.measure.commands import PeaksCommand, PeaksReport
 
 CHAINS = 12
 """Independent accumulators: enough to fill two units of four cycles' latency, few enough for 16 registers."""
-TRIAD_BYTES = (24 * 2**10, 768 * 2**10, 24 * 2**20, 192 * 2**20)
-"""Of the three arrays together, for each thread: they lie in caches of growing size, and in memory."""
+LOOP_BYTES = (24 * 2**10, 768 * 2**10, 24 * 2**20, 192 * 2**20)
+"""Of the arrays together, for each thread: they lie in caches of growing size, and in memory."""
 MEASURE_SECONDS = 0.03
 TRIES = 8
 
@@ -31,7 +31,7 @@ def measure_peaks(command: PeaksCommand) -> PeaksReport:
         for dtype, burst, lanes in _bursts()
         for threads in counts
     }
-    rates = {str(threads): _triad_rates(threads) for threads in counts}
+    rates = {str(threads): _byte_rates(threads) for threads in counts}
     return PeaksReport(flops, rates)
 
 
@@ -112,13 +112,41 @@ def _triad(repeats: int, a: Any, b: Any, c: Any) -> None:
             right[repeat % right.size] += 1.0
 
 
-def _triad_rates(threads: int) -> dict[str, float]:
+@numba.njit(parallel=True)
+def _scale(repeats: int, a: Any) -> None:
+    """In place: what is written needs no fetching of its own, so more bytes a second count than in a triad."""
+    for thread in prange(a.shape[0]):
+        mine = a[thread]
+        for _ in range(repeats):
+            for i in range(mine.size):
+                mine[i] = 0.5 * mine[i] + 1.0
+
+
+@numba.njit(parallel=True, fastmath=True)
+def _sum(repeats: int, a: Any) -> None:
+    """Reads only."""
+    for thread in prange(a.shape[0]):
+        mine = a[thread]
+        for repeat in range(repeats):
+            total = 0.0
+            for i in range(mine.size):
+                total += mine[i]
+            mine[repeat % mine.size] = 1e-9 * total
+
+
+def _byte_rates(threads: int) -> dict[str, float]:
+    """The best of three mixes of reads and writes, by the bytes that the arrays take."""
     numba.set_num_threads(threads)
     rates: dict[str, float] = {}
-    for size in TRIAD_BYTES:
-        arrays = [np.ones((threads, size // 24)) for _ in range(3)]
-        rate = _best_rate(lambda count, arrays=arrays: _triad(count, *arrays), 1)
-        rates[str(size * threads)] = rate * size * threads
+    for size in LOOP_BYTES:
+        three = [np.ones((threads, size // 24)) for _ in range(3)]
+        one = np.ones((threads, size // 8))
+        mixes: list[tuple[Callable[[int], None], int]] = [
+            (lambda count, three=three: _triad(count, *three), 1),
+            (lambda count, one=one: _scale(count, one), 2),
+            (lambda count, one=one: _sum(count, one), 1),
+        ]
+        rates[str(size * threads)] = max(_best_rate(run, 1) * moves for run, moves in mixes) * size * threads
     return rates
 
 

@@ -15,6 +15,9 @@ from optimizer.measure.bench import Bench
 from optimizer.measure.commands import PeaksReport, from_json
 from optimizer.measure.machine import this_machine
 
+FILE_PREFIX = "peaks-2"
+"""Counted up when peaks are measured in another way, so that old files are not believed."""
+
 
 @dataclass(frozen=True, slots=True)
 class Peaks:
@@ -29,13 +32,14 @@ class Peaks:
     def limit_seconds(self, flops: float, moved_bytes: float, dtype: str, threads: int) -> float:
         """The least time for so many floating-point operations and so many bytes that must move at least once.
 
-        Types without a measured peak are limited by the bytes alone. Raises `ValueError` for a number of threads that
-        was not measured.
+        Each element counts once in and once out at most, so the data take half of the bytes at least, and that decides
+        how near they can lie. Types without a measured peak are limited by the bytes alone. Raises `ValueError` for a
+        number of threads that was not measured.
         """
         if threads not in (1, self.threads):
             raise ValueError(f"the machine's limit is known for 1 and {self.threads} threads, not for {threads}")
         rate = self.flop_rate(dtype, threads)
-        return max(flops / rate if rate else 0.0, moved_bytes / self.bandwidth(moved_bytes, threads))
+        return max(flops / rate if rate else 0.0, moved_bytes / self.bandwidth(moved_bytes / 2, threads))
 
     def flop_rate(self, dtype: str, threads: int) -> float:
         """Operations per second; 0 for a type without a peak.
@@ -67,7 +71,7 @@ def machine_peaks(bench: Bench, directory: Path | None = None, *, again: bool = 
     measurement lowers it.
     """
     folder = directory or platformdirs.user_cache_path("loopwright")
-    file = folder / f"peaks-{this_machine().digest}-{bench.threads}.json"
+    file = folder / f"{FILE_PREFIX}-{this_machine().digest}-{bench.threads}.json"
     report = _read(file)
     if report is None or again:
         report = _better(bench.peaks(), report)

@@ -1,61 +1,78 @@
 """How many iterations, operations and bytes a nest has at given sizes: counted on the model, not run.
 
-A count of integer points is a polynomial of the sizes once they are not tiny (Ehrhart). It is found by counting at
-small sizes and interpolating, and is checked at further sizes; where that fails, nothing is claimed.
+A count of integer points is a polynomial of the sizes wherever the corners of the set are the same integral functions
+of them (E. Ehrhart, "Sur les polyèdres rationnels homogènes à n dimensions", 1962). It is found by counting at small
+sizes and interpolating, after a proof that the corners there are those at the sizes asked for. Where there is no such
+proof (strides, bounds such as `min(n, 100)` beyond their bend), a set is counted point by point if it is not too large,
+and otherwise nothing is claimed.
 """
 
 from __future__ import annotations
 
 import ast
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from fractions import Fraction
 from math import prod
 
 import islpy as isl
 import numpy as np
 
-from optimizer.polyhedral.model import model_of
-from optimizer.polyhedral.nest import Nest, Role, Statement
+from optimizer.polyhedral.frontend.functions import SCALAR_FUNCTIONS
+from optimizer.polyhedral.model import Model, model_of
+from optimizer.polyhedral.nest import Access, Nest, Role, Statement
 
 SMALL = 40_000
-"""Sets in a cube of at most so many points are counted directly."""
+"""Sets in a cube of at most so many points are counted directly, ..."""
+LARGEST = 2_000_000
+"""... and so are those up to this one that cannot be counted otherwise."""
 BASE = 9
 """The smallest size of the interpolation: above the offsets and halos that loops of this kind have."""
+
+FREE_CALLS = frozenset({"abs", "absolute", "fabs", "copysign", "sign", "isnan", "isinf", "isfinite"})
+"""Functions that only look at bits, or change one."""
+COUNTED_CALLS = frozenset(name.split(".")[-1] for name in SCALAR_FUNCTIONS) - FREE_CALLS
 
 
 def flops(nest: Nest, sizes: Mapping[str, int]) -> int:
     """The fewest arithmetic operations with which the nest can do its work at these sizes.
 
-    What depends on some of a statement's loops only, and on no array that is written, may be computed once for all
-    iterations of the others. Of a conditional expression, the cheaper side counts. Statements whose iterations cannot
-    be counted are left out.
+    An operation is a `+ - * / // % **` or a call of a mathematical function; signs, comparisons, casts, subscripts and
+    the user's own helper functions are free, and so is what reads no array. What is the same in all iterations of a
+    loop, because neither the loop's variable nor anything written in the loop stands in it, may be computed once for
+    all of them, and what stands in several places within the same loops once for all places. Of conditional
+    expressions, `and`, `or` and chained comparisons counts what is evaluated in any case: the sides of a condition do
+    not. Operations whose iterations cannot be counted are left out.
     """
-    domains = model_of(nest).domains
-    written = {access.array for statement in nest.statements for access in statement.accesses if access.is_write}
-    total = 0
+    domains, arrays = model_of(nest).domains, {array.name for array in nest.arrays}
+    places: dict[str, isl.Set] = {}
     for statement in nest.statements:
-        for loops in _operations(ast.parse(statement.body).body[0], statement, written):
-            total += count_points(_projected(domains[statement.name], statement, loops), sizes) or 0
-    return total
+        for text, operation in _operations(_assignment(statement), arrays).items():
+            loops = _loops_of(operation, statement, nest)
+            here = _projected(domains[statement.name], statement, loops).reset_tuple_id()
+            # Loops have names of their own, so the same text over the same loops is the same value.
+            key = f"{text} over {', '.join(loops)}"
+            places[key] = places[key].union(here) if key in places else here
+    return sum(count_points(points.coalesce(), sizes) or 0 for points in places.values())
 
 
 def compulsory_bytes(nest: Nest, sizes: Mapping[str, int]) -> int:
-    """The bytes that any schedule must move: each element of the arguments that is read, and that is written, once."""
+    """The bytes that any schedule must move, caches however large: in, each element of an argument whose first use is a
+    read; out, each element that is written.
+
+    Reads in a side of a conditional expression, or behind the first part of `and` and `or`, may never happen and do
+    not count. Elements that cannot be counted are left out.
+    """
     model = model_of(nest)
     total = 0
     for array in nest.arrays:
         if array.role is not Role.ARGUMENT:
             continue
-        for is_write in (False, True):
-            touched = isl.UnionMap(f"[{', '.join(nest.parameters)}] -> {{ }}")
-            for statement in nest.statements:
-                for access in statement.accesses:
-                    if access.array == array.name and access.is_write is is_write:
-                        touched = touched.union(model.access_relation(statement, access))
-            if not touched.is_empty():
-                elements = isl.Set.from_union_set(touched.range().coalesce())
-                total += np.dtype(array.dtype).itemsize * (count_points(elements, sizes) or 0)
+        for elements in (_read_first(model, array.name), _accesses_of(model, array.name, is_write=True).range()):
+            if not elements.is_empty():
+                count = count_points(isl.Set.from_union_set(elements.coalesce()), sizes)
+                total += np.dtype(array.dtype).itemsize * (count or 0)
     return total
 
 
@@ -100,38 +117,138 @@ def _count_factor(points: isl.Set, sizes: Mapping[str, int]) -> int | None:
         if points.involves_dims(isl.dim_type.param, k, 1)
     )
     degree = points.dim(isl.dim_type.set)
-    if max((sizes[name] + 1 for name in names), default=1) ** degree <= SMALL:
+    cube = max((sizes[name] + 1 for name in names), default=1) ** degree
+    if cube <= SMALL:
         return _count_at(points, sizes)
     grid = [tuple(range(BASE, BASE + degree + 1)) for _ in names]
-    values = {corner: _count_at(points, dict(zip(names, corner, strict=True))) for corner in itertools.product(*grid)}
-    for check in (BASE + degree + 1, BASE + degree + 4):
-        at = tuple(check + k for k in range(len(names)))
-        if _interpolate(grid, values, at) != _count_at(points, dict(zip(names, at, strict=True))):
-            return None
-    return int(_interpolate(grid, values, tuple(sizes[name] for name in names)))
+    places = {corner: dict(zip(names, corner, strict=True)) for corner in itertools.product(*grid)}
+    if _is_one_polynomial(points, [{name: sizes[name] for name in names}, *places.values()]):
+        values = {corner: _count_at(points, place) for corner, place in places.items()}
+        return int(_interpolate(grid, values, tuple(sizes[name] for name in names)))
+    return _count_at(points, sizes) if cube <= LARGEST else None
 
 
-def _operations(node: ast.AST, statement: Statement, written: set[str]) -> Iterator[frozenset[str]]:
-    """For each + - * / ** and call, the loops that its value depends on; comparisons and subscripts are free."""
+def _is_one_polynomial(points: isl.Set, places: Sequence[Mapping[str, int]]) -> bool:
+    """Whether one polynomial gives the count at all these sizes: each convex part has the same integral corners there,
+    or is empty at all of them."""
+    parts = points.make_disjoint().get_basic_set_list()
+    for part in (parts.get_at(k) for k in range(parts.n_basic_set())):
+        if part.dim(isl.dim_type.div):
+            return False
+        cells: list[tuple[isl.Set, bool]] = []
+        part.compute_vertices().foreach_cell(lambda cell, cells=cells: cells.append(_cell(cell)))
+        homes = [{k for k, (domain, _) in enumerate(cells) if not _at(domain, place).is_empty()} for place in places]
+        shared = set[int].intersection(*homes)
+        if any(homes) and not any(cells[k][1] for k in shared):
+            return False
+    return True
+
+
+def _cell(cell: isl.Cell) -> tuple[isl.Set, bool]:
+    """Sizes at which a convex set has the same corners, and whether those are integral."""
+    expressions: list[isl.MultiAff] = []
+    cell.foreach_vertex(lambda vertex: expressions.append(vertex.get_expr()))
+    entries = [expression.get_aff(k) for expression in expressions for k in range(expression.dim(isl.dim_type.out))]
+    return isl.Set.from_basic_set(cell.get_domain()), all(entry.get_denominator_val().is_one() for entry in entries)
+
+
+def _read_first(model: Model, array: str) -> isl.UnionSet:
+    """The elements of an array that some iteration certainly reads before any writes them."""
+    reads, writes = _accesses_of(model, array, is_write=False), _accesses_of(model, array, is_write=True)
+    if reads.is_empty() or writes.is_empty():
+        return reads.range()
+    order = model.original_order
+    before = order.intersect_domain(writes.domain()).lex_lt_union_map(order.intersect_domain(reads.domain()))
+    return reads.subtract(before.reverse().apply_range(writes)).range()
+
+
+def _accesses_of(model: Model, array: str, *, is_write: bool) -> isl.UnionMap:
+    """From iterations to the elements that they touch in any case."""
+    result = isl.UnionMap(f"[{', '.join(model.nest.parameters)}] -> {{ }}")
+    for statement in model.nest.statements:
+        for access in statement.accesses:
+            if access.array == array and access.is_write is is_write:
+                relation = model.access_relation(statement, access)
+                if is_write or _is_certain(model, statement, array, relation):
+                    result = result.union(relation)
+    return result
+
+
+def _is_certain(model: Model, statement: Statement, array: str, read: isl.UnionMap) -> bool:
+    """Whether a read happens in every iteration: no condition within the statement's expression can skip it.
+
+    A subscript that is written in a way that isl does not read counts as skipped.
+    """
+    node = _assignment(statement)
+    if not any(isinstance(part, ast.IfExp | ast.BoolOp | ast.Compare) for part in ast.walk(node)):
+        return True
+    for part in _evaluated(node):
+        is_read = isinstance(part, ast.Subscript) and (
+            isinstance(part.ctx, ast.Load) or isinstance(node, ast.AugAssign)
+        )
+        if isinstance(part, ast.Subscript) and is_read and ast.unparse(part.value) == array:
+            indices = part.slice.elts if isinstance(part.slice, ast.Tuple) else [part.slice]
+            with suppress(isl.Error):
+                found = model.access_relation(
+                    statement, Access(array, tuple(map(ast.unparse, indices)), is_write=False)
+                )
+                if found.is_equal(read):
+                    return True
+    return False
+
+
+def _assignment(statement: Statement) -> ast.AST:
+    return ast.parse(statement.body).body[0]
+
+
+def _evaluated(node: ast.AST) -> Iterator[ast.AST]:
+    """The parts of an expression or assignment that are evaluated in any case, itself included, subscripts left out."""
+    yield node
     match node:
         case ast.Subscript():
-            return
-        case ast.IfExp(test=test, body=body, orelse=orelse):
-            yield from _operations(test, statement, written)
-            sides = [list(_operations(side, statement, written)) for side in (body, orelse)]
-            yield from min(sides, key=len)
-            return
-        case ast.BinOp() | ast.Call() | ast.AugAssign():
-            names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
-            loops = frozenset(statement.iterators)
-            yield loops if names & written else loops & names
+            parts: Sequence[ast.AST] = []
+        case ast.IfExp(test=test):
+            parts = [test]
+        case ast.BoolOp(values=values):
+            parts = values[:1]
+        case ast.Compare(left=left, comparators=comparators):
+            parts = [left, comparators[0]]
         case _:
-            pass
-    for child in ast.iter_child_nodes(node):
-        yield from _operations(child, statement, written)
+            parts = list(ast.iter_child_nodes(node))
+    for part in parts:
+        yield from _evaluated(part)
 
 
-def _projected(domain: isl.Set, statement: Statement, loops: frozenset[str]) -> isl.Set:
+def _operations(node: ast.AST, arrays: set[str]) -> Mapping[str, ast.AST]:
+    """By its text, each operation that an assignment does on elements of arrays in any case."""
+    parts = [part for part in _evaluated(node) if _is_operation(part) and not arrays.isdisjoint(_names(part))]
+    return {ast.unparse(part): part for part in parts}
+
+
+def _is_operation(node: ast.AST) -> bool:
+    match node:
+        case ast.BinOp() | ast.AugAssign():
+            return True
+        case ast.Call(func=ast.Attribute(attr=name)) | ast.Call(func=ast.Name(id=name)):
+            return name in COUNTED_CALLS
+        case _:
+            return False
+
+
+def _loops_of(operation: ast.AST, statement: Statement, nest: Nest) -> tuple[str, ...]:
+    """The loops in which an operation's value may change: their variable stands in it, or they write what it reads."""
+    changing = _names(operation)
+    for other in nest.statements:
+        if any(access.is_write and access.array in changing for access in other.accesses):
+            changing = changing.union(other.iterators)
+    return tuple(loop for loop in statement.iterators if loop in changing)
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+
+
+def _projected(domain: isl.Set, statement: Statement, loops: Collection[str]) -> isl.Set:
     """The values of some of a statement's loops."""
     for position, name in reversed(list(enumerate(statement.iterators))):
         if name not in loops:
