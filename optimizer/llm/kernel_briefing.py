@@ -41,7 +41,7 @@ arrays do not overlap. A parallel loop gives each thread one run of neighbouring
 decided before it starts: work that grows along the loop leaves threads idle. Each start of one costs microseconds."""
 NAMES = """\
 Names: where the name of a new loop is taken, it gets the first free number from 2 on. A copy of j or of j_2 is j with \
-the first free number. Taken are the loops there are, those of the source even if they are gone, sizes and arrays. \
+the first free number. Taken are all loops there are, those of the source even if they are gone, arguments and arrays. \
 Answers list what each step made."""
 
 HINTS: Mapping[str, str] = {

@@ -30,7 +30,7 @@ def hardware_lines(problem: KernelProblem, facts: Facts) -> list[str]:
                 "(a fused multiply-add counts as two)"
             )
         one, all_of_them = (facts.peaks.bandwidth(math.inf, count) / 1e9 for count in (1, threads))
-        lines.append(f"memory: {one:.3g} GB/s for one thread, {all_of_them:.3g} for {threads}")
+        lines.append(f"memory: {one:.3g} GB/s for one thread, {all_of_them:.3g} for {threads} (much data)")
     return lines
 
 
@@ -43,7 +43,7 @@ def limit_text(problem: KernelProblem, facts: Facts) -> str:
     if facts.limit_seconds is not None:
         lines.append(
             f"the limit: this machine needs {seconds_text(facts.limit_seconds)} for it at least, on all threads. Often "
-            "nothing comes near: a division counts as one operation, and operations that wait for each other as none"
+            "nothing comes near it: what divisions cost, and operations that wait for each other, is not in it"
         )
     if facts.peaks is not None:
         rate = facts.peaks.flop_rate(dtype_of(problem.nest), problem.threads)
