@@ -155,6 +155,14 @@ def test_the_bound_tells_how_loops_walk_memory(gemm: KernelProblem) -> None:
     assert "S1 along k (innermost)" in ask(gemm, What.BOUND, "", "interchange(k, j_2)")
 
 
+def test_the_bound_tells_what_a_tile_touches() -> None:
+    large = KernelProblem.load("gemm", "large", threads=2)
+    told = ask(large, What.BOUND, "", "tile(k=64, j_2=256)").splitlines()[-1]
+    # Of a tile: 64 x 256 of B, 256 of C, 64 of A.
+    assert "j_2_t 130 KiB" in told or "j_2_t 131 KiB" in told
+    assert ", j " not in told
+
+
 def test_the_bound_knows_what_is_no_loop_any_more(gemm: KernelProblem) -> None:
     jammed = ask(gemm, What.BOUND, "", "unroll_and_jam(k, 4)")
     assert "S1 along j_2 (innermost): " in jammed

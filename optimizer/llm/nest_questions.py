@@ -13,6 +13,7 @@ from optimizer.llm.briefing import ALL_OF_IT, Facts, Grounding, Inspection, What
 from optimizer.llm.feedback import repair_text
 from optimizer.names import nearest
 from optimizer.polyhedral.explain import Explanation, dependences, explain
+from optimizer.polyhedral.footprint import footprints
 from optimizer.polyhedral.legality import Judgement, Legal, judge
 from optimizer.polyhedral.locality import strides
 from optimizer.polyhedral.schedule import apply_step
@@ -32,6 +33,8 @@ from optimizer.views.nest import (
 
 LONGEST_ANSWER = 3_000
 """Characters."""
+SMALLEST_FOOTPRINT = 2**10
+"""Bytes: less fits into every cache."""
 MOST_STEPS_JUDGED = 60
 STEP_LIMIT = 200_000
 """isl operations for each of them, a tenth of what a proposal gets: so many are judged for one question."""
@@ -191,6 +194,13 @@ class NestQuestions:
                 place = loop.name + (" (innermost)" if loop is innermost else how)
                 moves = ", ".join(f"{access} {way}" for access, way in walk.items())
                 lines.append(f"{leaf.statement} along {place}: {moves}")
+        touched = [
+            f"{loop} {bytes_text(size)}"
+            for loop, size in footprints(self.problem.model, tree, self.problem.sizes)
+            if size >= SMALLEST_FOOTPRINT
+        ]
+        if touched:
+            lines.append(f"one iteration touches at most about: {', '.join(touched)}, of the other loops less")
         return "\n".join(dict.fromkeys(lines))
 
     def _walk(self, leaf: Leaf, loop: str) -> dict[str, str]:
@@ -212,6 +222,12 @@ def bands_text(explanation: Explanation) -> list[str]:
         f"parallel, each by itself: {', '.join(explanation.parallel) or 'no loop as it stands'}",
         f"permutable bands, to be reordered and tiled freely: {bands or 'none as it stands'}",
     ]
+
+
+def bytes_text(size: float) -> str:
+    """`130 KiB`, with three digits."""
+    unit, name = (2**20, "MiB") if size >= 2**20 else (2**10, "KiB")
+    return f"{size / unit:.3g} {name}"
 
 
 def _way(jump: float) -> str:
