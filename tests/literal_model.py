@@ -12,6 +12,7 @@ from tests.model_server import Reply, call
 
 LARGEST_TILE = 64
 OFFER = re.compile(r"this near schedule is legal: `(.+)`")
+ACCEPTED = re.compile(r"(measured while .*\n)?accepted")
 TILE = re.compile(r"tile\(([^()]*)\)")
 
 
@@ -32,7 +33,7 @@ class LiteralModel:
     def _following(self, feedback: str) -> str | None:
         if offered := OFFER.search(feedback):
             return offered.group(1)
-        return self._with_larger_tile() if feedback.startswith("accepted") else None
+        return self._with_larger_tile() if ACCEPTED.match(feedback) else None
 
     def _with_larger_tile(self) -> str | None:
         found = TILE.search(self.last)

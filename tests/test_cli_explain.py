@@ -29,6 +29,23 @@ def smooth(n: int, x: Float64[np.ndarray, "n"], y: Float64[np.ndarray, "n"]):
 """
 
 
+LONG = """
+import numpy as np
+from jaxtyping import Float64
+
+
+def twice(n: int, x: Float64[np.ndarray, "n"], y: Float64[np.ndarray, "n"]):
+    for i in range(
+        n
+    ):
+        y[i] = (
+            x[i]
+            + x[i]
+        )
+    return None
+"""
+
+
 @pytest.fixture(autouse=True)
 def no_peaks(monkeypatch: pytest.MonkeyPatch) -> None:
     """The machine's peaks take seconds to measure; what is shown of them is tested with a made-up limit."""
@@ -52,7 +69,7 @@ def test_names_stand_beside_the_source() -> None:
     assert ["j_2", "for j in range(nj):"] in shown
     assert "parallel    i, j, j_2" in lines
     assert "permutable  (k, j_2)" in lines
-    assert "C      S1 -> S1    RAW+WAW+WAR  carried by k" in lines
+    assert "C      S1 -> S1    RAW+WAW+WAR  carried by k; distances (i, k, j_2): (0, 1, 0)" in lines
     assert any(line.startswith("this machine's limit at large") and line.endswith("12.3 ms") for line in lines)
 
 
@@ -65,6 +82,16 @@ def test_json_has_what_the_design_names() -> None:
     assert data["limit_seconds"] == 0.0123
     carried = [d for d in data["dependences"] if d["kind"] == "RAW" and (d["source"], d["sink"]) == ("S2", "S1")]
     assert [d["carried_by"] for d in carried] == [["i"]]
+    assert [d["distances"] for d in carried] == [None]
+
+
+def test_statements_and_headers_over_several_lines_are_shown_whole(tmp_path: Path) -> None:
+    path = tmp_path / "long.py"
+    path.write_text(LONG, encoding="utf-8")
+    listing = explained(str(path)).partition("\n\n")[2].partition("\n\n")[0].splitlines()
+    assert [line[:9].split() for line in listing] == [["7", "i"], ["8"], ["9"], ["10", "S0"], ["11"], ["12"], ["13"]]
+    assert listing[-1].endswith(")")
+    assert explained("seidel-2d").count("+ A[i + 1, j + 1]") == 1
 
 
 def test_a_file_needs_no_size(tmp_path: Path) -> None:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
+import numba
+import numpy as np
 import pytest
+from numba.np.ufunc.parallel import get_thread_id
+from numpy.typing import NDArray
 
 from optimizer.kernel_problem import KernelProblem
 from optimizer.llm.briefing import (
@@ -21,6 +27,7 @@ from optimizer.llm.briefing import (
     fenced,
     inline,
 )
+from optimizer.measure.machine import this_machine
 from optimizer.measure.peaks import Peaks
 from optimizer.polyhedral.steps import STEPS
 from optimizer.suite_problem import SuiteProblem
@@ -105,6 +112,37 @@ def test_the_machine_s_rates_say_what_limits_the_kernel(gemm: KernelProblem, ban
     assert f"{limit} is what limits it" in parts_of(gemm, facts=Facts(peaks=peaks))["machine"]
 
 
+def test_the_machine_is_told_as_far_as_it_is_known(gemm: KernelProblem) -> None:
+    caches = ("L1 Data 48K", "L1 Instruction 64K", "L2 Unified 2048K", "L3 Unified 30M")
+    machine = replace(this_machine(), caches=caches, instruction_sets=("sse4_2", "avx", "avx2"))
+    bandwidths = {"1": {"1024": 1e11, "99999": 1e10}, "2": {"1024": 2e11, "99999": 1.5e10}}
+    peaks = Peaks(2, {"float64/1": 6e10, "float64/2": 1.1e11}, bandwidths)
+    told = parts_of(gemm, facts=Facts(peaks=peaks, hardware=machine))["machine"].splitlines()
+    assert any(line.startswith("caches: L1 48K, L2 2048K, L3 30M ") for line in told)
+    assert "vectors: up to 4 float64 (256 bits)" in told
+    assert any(line.startswith("peak for float64: 60 GFLOP/s on one thread, 120 on 2 ") for line in told)
+    assert any(line.startswith("memory: 10 GB/s for one thread, 15 for 2") for line in told)
+    plain = parts_of(gemm, facts=Facts(hardware=replace(machine, caches=(), instruction_sets=("sve",))))["machine"]
+    assert "caches" not in plain
+    assert "vectors" not in plain
+
+
+def test_a_parallel_loop_gives_each_thread_one_run_of_iterations(gemm: KernelProblem) -> None:
+    """What the briefing says of Numba's threads, as they do it."""
+    assert "each thread one run of neighbouring iterations" in parts_of(gemm)["machine"]
+    owners = np.zeros(11, np.int64)
+    _note_owners(owners)
+    assert sum(a != b for a, b in itertools.pairwise(owners)) < len(set(owners.tolist())) <= numba.get_num_threads()
+    runs = [owners.tolist().count(owner) for owner in set(owners.tolist())]
+    assert max(runs) - min(runs) <= 1
+
+
+def test_the_end_of_the_search_is_explained(gemm: KernelProblem) -> None:
+    system = briefing_of(gemm).system()
+    assert "The last evaluation of the budget ends the search" in system
+    assert "measured again" in system
+
+
 def test_scalars_are_told_by_how_they_can_be_copied() -> None:
     freedom = parts_of(KernelProblem.load("layernorm", "mini"))["freedom"]
     assert "scalars with a copy for each i: " in freedom
@@ -175,6 +213,12 @@ def test_each_kind_of_template_starts_a_chain_before_a_second_one_of_its_kind() 
     first_repeat = next((place for place, kind in enumerate(kinds) if kind in kinds[:place]), len(kinds))
     assert first_repeat >= 3
     assert any("wavefront" in text for text in texts)
+
+
+@numba.njit(parallel=True)
+def _note_owners(owners: NDArray[np.int64]) -> None:
+    for k in numba.prange(owners.size):
+        owners[k] = get_thread_id()
 
 
 def test_a_text_has_a_briefing_too() -> None:

@@ -33,7 +33,7 @@ def test_an_accepted_schedule(gemm: KernelProblem) -> None:
     assert lines == [
         "accepted: 2.50x (95% interval 2.45 to 2.55); proved, bit-exact on 24 checks",
         "it takes 200 ms, the original 500 ms; 25% of the machine's limit",
-        "this is the best so far",
+        "this is the best so far: trial 1",
     ]
     assert "limit" not in told(gemm, trial_of(gemm, 1, "parallel(i)"))
 
@@ -41,7 +41,8 @@ def test_an_accepted_schedule(gemm: KernelProblem) -> None:
 def test_a_slower_one_is_told_with_the_best(gemm: KernelProblem) -> None:
     history = chain_of(gemm, ["parallel(i)", "tile(k=8); parallel(i)"])
     slow = trial_of(gemm, 3, "tile(i=2)", 0.5)
-    assert "best so far: 1.20x, trial 2: `tile(k=8); parallel(i)`" in feedback_text(gemm, slow, history, NO_LIMITS)
+    lines = feedback_text(gemm, slow, history, NO_LIMITS).splitlines()
+    assert lines[-2:] == ["step 1 made: i_t", "best so far: 1.20x, trial 2, as before"]
     assert "the untouched original is the best so far" in told(gemm, slow)
 
 
@@ -52,13 +53,48 @@ def test_the_history_may_hold_the_trial_already(gemm: KernelProblem) -> None:
     )
 
 
-def test_a_disturbed_measurement_and_a_remark_are_told(gemm: KernelProblem) -> None:
+def test_a_measurement_on_a_busy_machine_is_told_first(gemm: KernelProblem) -> None:
+    trial = trial_of(gemm, 1, "parallel(i)")
+    busy = replace(trial, verdicts=(*trial.verdicts[:-1], timed(2.0, disturbed=True, other_load=1.34)))
+    first, second, *_ = told(gemm, busy).splitlines()
+    assert first == (
+        "measured while other work held 1.3 processors: little can be concluded about this proposal, "
+        "least of all about its threads"
+    )
+    assert second.startswith("accepted: 2.00x")
+    later = feedback_text(gemm, trial_of(gemm, 2, "tile(i=2)", 0.5), [untouched(gemm), busy], NO_LIMITS)
+    assert "best so far: 2.00x (on a busy machine), trial 1, as before" in later
+    again = feedback_text(gemm, repeated(2, busy), [untouched(gemm), busy], NO_LIMITS)
+    assert "measured while other work held 1.3 processors" in again
+    assert "other work" not in told(gemm, trial)
+    assert "busy" not in told(gemm, trial)
+
+
+def test_too_slow_on_a_busy_machine_is_told_so(gemm: KernelProblem) -> None:
+    load = {"seconds_at_least": 3, "disturbed": True, "other_load": 1.0}
+    slow = rejected_trial(1, "parallel(i)", Reason.TOO_SLOW, "over 3 s", witness=load)
+    assert told(gemm, slow).startswith("measured while other work held 1 processor: ")
+    undisturbed = rejected_trial(1, "parallel(i)", Reason.TOO_SLOW, "over 3 s", witness=load | {"disturbed": False})
+    assert told(gemm, undisturbed).startswith("rejected, too_slow: over 3 s")
+
+
+def test_remarks_are_told_but_not_those_for_people(gemm: KernelProblem) -> None:
     trial = trial_of(gemm, 1, "parallel(i)")
     remark = Verdict(Status.OK, "plausibility", detail="fresh, larger inputs gave 60x")
-    disturbed = replace(trial, verdicts=(*trial.verdicts[:-1], timed(2.0, disturbed=True), remark))
-    assert "busy" in told(gemm, disturbed)
-    assert "fresh, larger inputs gave 60x" in told(gemm, disturbed)
-    assert "busy" not in told(gemm, trial)
+    skipped = Verdict(Status.OK, "equivalence", detail="sizes skipped: n=0: the original leaves its arrays")
+    answer = told(gemm, replace(trial, verdicts=(*trial.verdicts, skipped, remark)))
+    assert "fresh, larger inputs gave 60x" in answer
+    assert "skipped" not in answer
+
+
+def test_the_loops_that_steps_made_are_listed(gemm: KernelProblem) -> None:
+    made = told(gemm, trial_of(gemm, 1, "split(k, at=8*(nk//8)); unroll_and_jam(k, 8); parallel(i)"))
+    assert "step 1 made: k_2, j_3; step 2 made: k_t" in made.splitlines()
+    failed = told(gemm, trial_of(gemm, 1, "split(k, at=8); tile(k_3=8)"))
+    assert "rejected, invalid_step" in failed
+    assert "step 1 made: k_2, j_3" in failed.splitlines()
+    assert "made" not in told(gemm, trial_of(gemm, 1, "interchange(k, j_2)"))
+    assert "made" not in told(gemm, trial_of(gemm, 1, "tile(i=8"))
 
 
 @pytest.mark.parametrize(
@@ -162,13 +198,17 @@ def test_what_is_left_of_the_budget(gemm: KernelProblem) -> None:
     expected = "left of the budget: 17 evaluations, 540 seconds, 25 calls, 80000 tokens, 0.87 USD"
     assert answer.splitlines()[-1] == expected
     assert "left of" not in told(gemm, trial_of(gemm, 1, "parallel(i)"))
+    last = BudgetView(Amounts(evaluations=19, seconds=599.2, calls=28), limits)
+    assert "left of the budget: 1 evaluation, 1 second, 2 calls, " in feedback_text(
+        gemm, trial_of(gemm, 1, "parallel(i)"), [], last
+    )
 
 
 def test_a_text_is_told_its_score_and_a_long_detail_is_cut() -> None:
     problem = TextProblem("poem.txt", "roses")
     accepted = Trial(1, 0, 1, problem.parse("violets"), (_scored(3.0, "two rhymes"),))
     assert feedback_text(problem, accepted, [], NO_LIMITS) == (
-        "accepted: 3 points (95% interval 2 to 4); tested only\ntwo rhymes\nthis is the best so far"
+        "accepted: 3 points (95% interval 2 to 4); tested only\ntwo rhymes\nthis is the best so far: trial 1"
     )
     failed = rejected_trial(2, "tulips", Reason.FAILED_CHECK, "x" * 50_000, repair="`roses`\n")
     answer = feedback_text(problem, failed, [accepted], NO_LIMITS)

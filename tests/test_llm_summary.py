@@ -10,14 +10,14 @@ import pytest
 
 from optimizer.budget import Amounts, BudgetView, Limits
 from optimizer.kernel_problem import KernelProblem
-from optimizer.llm.briefing import Grounding, estimated_tokens
+from optimizer.llm.briefing import Grounding, Inspection, What, estimated_tokens
 from optimizer.llm.feedback import feedback_text
-from optimizer.llm.summary import summary_text
+from optimizer.llm.summary import LONGEST_TEXT, looked_up_text, summary_text
 from optimizer.polyhedral.steps.sampling import random_schedule
 from optimizer.text_problem import TextProblem
 from optimizer.trial import Trial
 from optimizer.verdict import Measurement, Reason, Status, Verdict
-from tests.judged_trials import chain_of, rejected_trial, repeated, trial_of, untouched
+from tests.judged_trials import chain_of, rejected_trial, repeated, timed, trial_of, untouched
 
 MOST_TOKENS_OF_A_TRIAL = 40
 
@@ -63,14 +63,44 @@ def test_nothing_is_dropped_from_a_long_chain(long_chain: tuple[KernelProblem, t
     outcomes = {trial.outcome for trial in trials}
     assert {"ok", "illegal", "invalid_step", "unparsable", "duplicate"} <= outcomes
     for trial in trials[1:]:
-        whole = " ".join(trial.candidate.text.split())
-        assert whole[:38] in text, trial
-        assert whole[-38:] in text, trial
+        if len(trial.candidate.text) <= LONGEST_TEXT:
+            assert f"`{trial.candidate.text}`" in text, trial
     shown = text.count("`") // 2
     offered = text.partition("Offered as repairs")[2].partition("\n")[0].count("`") // 2
     distinct_duplicates = {trial.candidate.text for trial in trials if trial.outcome == "duplicate"}
     others = sum(trial.outcome != "duplicate" for trial in trials[1:])
     assert shown == others + len(distinct_duplicates) + offered + 1
+
+
+def test_schedules_that_differ_never_look_alike(gemm: KernelProblem) -> None:
+    alike = "tile(k=8, j_2=8); tile(k_t=2, j_2_t=2); reverse(i); reverse(i); unroll_and_jam(k, 4); "
+    texts = [f"{alike}reverse(j); reverse(j); parallel({loop})" for loop in ("i", "j")]
+    far = "; ".join(["reverse(j)"] * 14)
+    texts += [f"parallel(i); {far}; reverse({loop})" for loop in ("k", "j")]
+    lines = summary_text(gemm, chain_of(gemm, texts[::-1])).splitlines()
+    assert "1.30x the best's first 7 steps + `parallel(j)`" in lines
+    assert "1.40x the best" in lines
+    assert f"1.10x `{texts[3]}`" in lines
+    assert any(line.endswith(f": `{texts[2]}`") for line in lines), "which is illegal"
+    alone = summary_text(gemm, chain_of(gemm, [texts[3], texts[0]])).splitlines()
+    assert f"1.10x `parallel(i){'; reverse(j)' * 5}` and 10 more steps" in alone
+
+
+def test_what_was_measured_on_a_busy_machine_is_marked(gemm: KernelProblem) -> None:
+    trial = trial_of(gemm, 1, "parallel(i)")
+    busy = replace(trial, verdicts=(*trial.verdicts[:-1], timed(2.0, disturbed=True, other_load=1.2)))
+    slow = rejected_trial(2, "unroll(j)", Reason.TOO_SLOW, "over 3 s", witness={"disturbed": True, "other_load": 1})
+    lines = summary_text(gemm, (untouched(gemm), busy, slow)).splitlines()
+    assert lines[2].startswith("Best so far: 2.00x (95% interval 1.95 to 2.05) (on a busy machine), trial 1: ")
+    assert "2.00x (on a busy machine) `parallel(i)`" in lines
+    assert "too_slow (over 3 s): `unroll(j)` (on a busy machine)" in lines
+    assert "busy" not in summary_text(gemm, (untouched(gemm), trial))
+
+
+def test_a_look_up_says_what_was_asked() -> None:
+    asked = Inspection(What.DEPENDENCES, "A", "tile(i=8)")
+    assert looked_up_text(asked, "none") == "You last looked up: dependences of `A`, after `tile(i=8)`:\nnone"
+    assert looked_up_text(Inspection(What.BOUND), "x") == "You last looked up: bound, of the untouched nest:\nx"
 
 
 def test_it_grows_by_few_tokens_a_trial(long_chain: tuple[KernelProblem, tuple[Trial, ...]]) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from optimizer.llm.tools import Tool
+    from optimizer.measure.machine import Machine
     from optimizer.measure.peaks import Peaks
 
 CHARACTERS_PER_TOKEN = 3.2
@@ -84,6 +85,8 @@ class Facts:
     peaks: Peaks | None = None
     """The machine's rates; they say whether arithmetic or memory is the limit."""
     machine: str = ""
+    hardware: Machine | None = None
+    """Caches and instruction sets of the machine that measures."""
 
 
 class Briefing(Protocol):

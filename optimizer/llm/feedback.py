@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from optimizer.budget import BudgetView, Line
+from optimizer.errors import CandidateError
 from optimizer.llm.briefing import ALL_OF_IT, Grounding, Without, cut, fenced, inline
 from optimizer.trial import Trial
 from optimizer.verdict import Measurement, Reason, Status, Verdict
@@ -14,6 +15,9 @@ from optimizer.wording import score_text, seconds_text, speedup_text
 LONGEST_DETAIL = 1_500
 """Characters of what a verifier says; tests can say much."""
 RECORDED = "recorded"
+BUSY = " (on a busy machine)"
+SILENT_WHEN_CONTENT = frozenset({"equivalence"})
+"""Verifiers whose remarks on what they accept are for people: which sizes could not be compared."""
 COUNTEREXAMPLES = frozenset(
     {Reason.ILLEGAL, Reason.WRONG_RESULT, Reason.NONDETERMINISTIC, Reason.MODIFIED_INPUT, Reason.OUT_OF_BOUNDS}
 )
@@ -35,7 +39,13 @@ def feedback_text(
     if Grounding.FEEDBACK in without:
         return RECORDED
     best = best_of((*history, trial))
-    lines = [*_judged(problem, trial, history, without, limit_seconds), *_best(problem, trial, best), left_text(budget)]
+    lines = [
+        _disturbance(trial),
+        *_judged(problem, trial, history, without, limit_seconds),
+        _names(problem, trial),
+        _best(trial, best),
+        left_text(budget),
+    ]
     return "\n".join(filter(None, lines))
 
 
@@ -43,6 +53,21 @@ def best_of(trials: Sequence[Trial]) -> Trial | None:
     """The trial of the highest score, the earliest among equals."""
     scored = [(score, -trial.number, trial) for trial in trials if (score := trial.score) is not None]
     return max(scored, key=lambda item: item[:2])[2] if scored else None
+
+
+def other_load(trial: Trial) -> float | None:
+    """How many processors other work held while the trial was measured, if that disturbed it; None if nothing did.
+
+    A measurement tells it, and so may the witness of a rejection.
+    """
+    told: list[Mapping[str, Any]] = [trial.measurement.details] if trial.measurement else []
+    told += [verdict.witness for verdict in trial.verdicts if verdict.witness]
+    return next((float(details.get("other_load", 1.0)) for details in told if details.get("disturbed")), None)
+
+
+def score_of(trial: Trial) -> str:
+    """The score, marked where other work disturbed its measurement."""
+    return score_text(trial.measurement) + (BUSY if other_load(trial) is not None else "")
 
 
 def result_text(measurement: Measurement) -> str:
@@ -69,7 +94,7 @@ def share_text(measurement: Measurement, limit_seconds: float | None) -> str:
 
 
 def left_text(budget: BudgetView) -> str:
-    """`left of the budget: 12 evaluations, 340 seconds`; empty without limits."""
+    """`left of the budget: 12 evaluations, 1 call`; empty without limits."""
     left = [_amount(line, amount) for line in Line if (amount := budget.left(line)) is not None]
     return f"left of the budget: {', '.join(left)}" if left else ""
 
@@ -111,10 +136,8 @@ def _accepted(trial: Trial, limit_seconds: float | None) -> Iterator[str]:
     if seconds is not None:
         original = f", the original {seconds_text(baseline)}" if baseline is not None else ""
         yield f"it takes {seconds_text(seconds)}{original}{share_text(measurement, limit_seconds)}"
-    if measurement.details.get("disturbed"):
-        yield "the machine was busy with something else while it was measured"
     for verdict in trial.verdicts:
-        if verdict.detail:
+        if verdict.detail and verdict.verifier not in SILENT_WHEN_CONTENT:
             yield cut(verdict.detail, LONGEST_DETAIL)
 
 
@@ -130,20 +153,44 @@ def _repeated(
         yield f"rejected, duplicate: {verdict.detail}"
     else:
         yield f"rejected, duplicate: the same as your trial {number}; propose another one. It was:"
+        if note := _disturbance(earlier):
+            yield note
         yield from _judged(problem, earlier, (), without, limit_seconds)
 
 
-def _best(problem: Any, trial: Trial, best: Trial | None) -> Iterator[str]:
+def _disturbance(trial: Trial) -> str:
+    load = other_load(trial)
+    if load is None:
+        return ""
+    held = "1 processor" if f"{load:.1f}" == "1.0" else f"{load:.1f} processors"
+    return (
+        f"measured while other work held {held}: little can be concluded about this proposal, "
+        "least of all about its threads"
+    )
+
+
+def _names(problem: Any, trial: Trial) -> str:
+    """Which loops the steps of a schedule made, as far as it can be read and applied."""
+    if problem.kind != "kernel" or trial.outcome == Reason.DUPLICATE:
+        return ""
+    from optimizer.polyhedral.schedule import parse_schedule
+    from optimizer.views.nest import names_made
+
+    try:
+        return names_made(problem.nest, parse_schedule(trial.candidate.text))
+    except CandidateError:
+        return ""
+
+
+def _best(trial: Trial, best: Trial | None) -> str:
+    """The best by its number: its text stands where it became the best, or in the summary of earlier turns."""
     if best is None:
-        yield "nothing has been accepted so far"
-    elif best.number == trial.number:
-        yield "this is the best so far"
-    elif best.number == 0:
-        yield "the untouched original is the best so far"
-    else:
-        # The text of another kind stands in full in an earlier turn, or in the summary of them.
-        text = f": {inline(best.candidate.text)}" if problem.kind == "kernel" else ""
-        yield f"best so far: {score_text(best.measurement)}, trial {best.number}{text}"
+        return "nothing has been accepted so far"
+    if best.number == trial.number:
+        return f"this is the best so far: trial {best.number}"
+    if best.number == 0:
+        return "the untouched original is the best so far"
+    return f"best so far: {score_of(best)}, trial {best.number}, as before"
 
 
 def _amount(line: Line, amount: float) -> str:
@@ -151,6 +198,7 @@ def _amount(line: Line, amount: float) -> str:
         case Line.USD:
             return f"{amount:.2f} USD"
         case Line.SECONDS:
-            return f"{amount:.0f} seconds"
+            return f"{amount:.0f} seconds" if f"{amount:.0f}" != "1" else "1 second"
         case _:
-            return f"{amount:.0f} {line}"
+            number = f"{amount:.0f}"
+            return f"{number} {line.value.removesuffix('s') if number == '1' else line.value}"

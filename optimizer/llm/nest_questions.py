@@ -13,20 +13,28 @@ from optimizer.llm.briefing import ALL_OF_IT, Facts, Grounding, Inspection, What
 from optimizer.llm.feedback import repair_text
 from optimizer.names import nearest
 from optimizer.polyhedral.explain import Explanation, dependences, explain
+from optimizer.polyhedral.footprint import footprints
 from optimizer.polyhedral.legality import Judgement, Legal, judge
 from optimizer.polyhedral.locality import strides
-from optimizer.polyhedral.nest import Nest
 from optimizer.polyhedral.schedule import apply_step
 from optimizer.polyhedral.steps import STEPS, Step
 from optimizer.polyhedral.steps.parallel import Parallel
 from optimizer.polyhedral.steps.structure import around
-from optimizer.polyhedral.tree import Leaf, Node, find_loop, leaves, loops, show
+from optimizer.polyhedral.tree import Leaf, Node, leaves, loops
 from optimizer.schedule_edits import NUMBER
-from optimizer.views.nest import dependence_table
-from optimizer.wording import seconds_text
+from optimizer.views.nest import (
+    dependence_table,
+    is_summarized,
+    is_written_out,
+    names_made,
+    nest_text,
+    written_out_text,
+)
 
 LONGEST_ANSWER = 3_000
 """Characters."""
+SMALLEST_FOOTPRINT = 2**10
+"""Bytes: less fits into every cache."""
 MOST_STEPS_JUDGED = 60
 STEP_LIMIT = 200_000
 """isl operations for each of them, a tenth of what a proposal gets: so many are judged for one question."""
@@ -50,27 +58,35 @@ class NestQuestions:
             candidate = self.problem.parse(inspection.schedule)
         except CandidateError as error:
             return cut(f"the schedule cannot be used: {error}", LONGEST_ANSWER)
-        tree = self.problem.tree(candidate)
+        schedule = self.problem.schedule(candidate)
+        tree = schedule.apply(self.problem.nest)
         match inspection.what:
             case What.DEPENDENCES:
-                text = self._dependences(tree, inspection.of.strip())
+                text = self._dependences(candidate, tree, inspection.of.strip())
             case What.LEGAL:
                 text = self._legal(candidate, tree, inspection.of.strip())
             case What.NEST:
                 text = self._nest(candidate, tree)
             case What.BOUND:
                 text = self._bound(tree)
-        return cut(text, LONGEST_ANSWER)
+        made = names_made(self.problem.nest, schedule)
+        return cut(f"{made}\n{text}" if made else text, LONGEST_ANSWER)
 
     # -- dependences
 
-    def _dependences(self, tree: Node, array: str) -> str:
+    def _dependences(self, candidate: Candidate, tree: Node, array: str) -> str:
         known = [a.name for a in self.problem.nest.arrays]
         if array and array not in known:
             return _unknown("array", array, known)
-        found = [d for d in dependences(self.problem.model, tree) if array in ("", d.array)]
+        every = list(dependences(self.problem.model, tree))
+        found = [d for d in every if array in ("", d.array)]
         if not found and array:
             return f"no dependences through {array}"
+        was_told = not candidate.text and Grounding.ANALYSIS not in self.without
+        if was_told and not array and is_summarized(every):
+            return "they stand in the first message, many of them in one row; ask of one array to see them all"
+        if was_told and not is_summarized(every):
+            return "they stand in the first message, under `Dependences of the untouched nest`"
         return dependence_table(found)
 
     # -- what is legal
@@ -139,10 +155,12 @@ class NestQuestions:
 
     def _nest(self, candidate: Candidate, tree: Node) -> str:
         judgement = self.problem.judge(candidate)
-        lines = [self._verdict(candidate, judgement), show(tree)]
+        lines = [self._verdict(candidate, judgement)]
         if judgement.legal is Legal.YES:
-            lines[1:1] = bands_text(explain(self.problem.model, tree))
-        return "\n".join(lines)
+            lines += bands_text(explain(self.problem.model, tree))
+        else:
+            lines.append("The nest of that schedule, which is not legal:")
+        return "\n".join([*lines, nest_text(self.problem.nest, tree)])
 
     def _verdict(self, candidate: Candidate, judgement: Judgement) -> str:
         if judgement.legal is Legal.YES:
@@ -162,18 +180,31 @@ class NestQuestions:
 
     def _bound(self, tree: Node) -> str:
         lines = [
-            limit_text(self.problem, self.facts),
-            "How each access moves when one loop steps, the others standing still (the innermost loop should have "
-            "nothing strided):",
+            "What limits the untouched nest stands in the first message. Here is how each access moves when one loop "
+            "steps, the others standing still (the innermost loop should have nothing strided):"
         ]
         for leaf in leaves(tree):
-            for loop in leaf.values:
-                if walk := self._walk(leaf, loop):
-                    place = f"{loop} (innermost)" if _is_innermost(tree, loop) else loop
-                    lines.append(f"{leaf.statement} along {place}: {walk}")
+            inward = [loop for loop in loops(tree) if loop.name in leaf.values]
+            *_, innermost = [None, *(loop for loop in inward if not is_written_out(loop))]
+            for loop in inward:
+                walk = self._walk(leaf, loop.name)
+                if not walk or set(walk.values()) == {"stays"}:
+                    continue
+                how = f" ({written_out_text(loop)})" if is_written_out(loop) else ""
+                place = loop.name + (" (innermost)" if loop is innermost else how)
+                moves = ", ".join(f"{access} {way}" for access, way in walk.items())
+                lines.append(f"{leaf.statement} along {place}: {moves}")
+        touched = [
+            f"{loop} {bytes_text(size)}"
+            for loop, size in footprints(self.problem.model, tree, self.problem.sizes)
+            if size >= SMALLEST_FOOTPRINT
+        ]
+        if touched:
+            lines.append(f"one iteration touches at most about: {', '.join(touched)}, of the other loops less")
         return "\n".join(dict.fromkeys(lines))
 
-    def _walk(self, leaf: Leaf, loop: str) -> str:
+    def _walk(self, leaf: Leaf, loop: str) -> dict[str, str]:
+        """How each access that is in memory moves."""
         found: dict[str, str] = {}
         jumps = strides(self.problem.model, leaf, loop)
         accesses = self.problem.nest.statement(leaf.statement).accesses
@@ -181,7 +212,7 @@ class NestQuestions:
             # What is in no array of the caller's or the function's stays in a register.
             if access.subscripts and self.problem.nest.array(access.array).shape:
                 found[f"{access.array}[{', '.join(access.subscripts)}]"] = _way(jump)
-        return ", ".join(f"{access} {way}" for access, way in found.items())
+        return found
 
 
 def bands_text(explanation: Explanation) -> list[str]:
@@ -193,34 +224,10 @@ def bands_text(explanation: Explanation) -> list[str]:
     ]
 
 
-def limit_text(problem: KernelProblem, facts: Facts) -> str:
-    """The work, and the time that it needs at least as far as that is known."""
-    flops, moved = problem.flops_and_bytes()
-    if not flops and not moved:
-        return "the work cannot be counted"
-    lines = [f"the work is {flops:.4g} arithmetic operations on {moved:.4g} bytes that must move at least once"]
-    if facts.limit_seconds is not None:
-        lines.append(f"this machine needs {seconds_text(facts.limit_seconds)} for it at least")
-    if facts.peaks is not None:
-        rate = facts.peaks.flop_rate(_dtype_of(problem.nest), problem.threads)
-        memory = moved / facts.peaks.bandwidth(moved, problem.threads)
-        arithmetic = flops / rate if rate else 0.0
-        lines.append(
-            f"arithmetic alone {seconds_text(arithmetic)}, memory alone {seconds_text(memory)}: "
-            f"{'arithmetic' if arithmetic > memory else 'memory'} is what limits it in the end"
-        )
-    return "\n".join(lines)
-
-
-def _dtype_of(nest: Nest) -> str:
-    """The type whose arithmetic limits a nest: float32 only where no array is wider."""
-    dtypes = {array.dtype for array in nest.arrays}
-    return "float32" if "float32" in dtypes and "float64" not in dtypes else "float64"
-
-
-def _is_innermost(tree: Node, name: str) -> bool:
-    loop = find_loop(tree, name)
-    return loop is not None and not any(loops(loop.body))
+def bytes_text(size: float) -> str:
+    """`130 KiB`, with three digits."""
+    unit, name = (2**20, "MiB") if size >= 2**20 else (2**10, "KiB")
+    return f"{size / unit:.3g} {name}"
 
 
 def _way(jump: float) -> str:

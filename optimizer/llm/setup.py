@@ -72,7 +72,11 @@ def _facts(known: Mapping[str, Any]) -> Facts:
         from optimizer.measure.peaks import Peaks  # imports NumPy
 
         peaks = Peaks(**known["peaks"])
-    return Facts(known.get("baseline_seconds"), known.get("limit_seconds"), peaks, known.get("machine", ""))
+    from optimizer.measure.machine import this_machine
+
+    return Facts(
+        known.get("baseline_seconds"), known.get("limit_seconds"), peaks, known.get("machine", ""), this_machine()
+    )
 
 
 def _hints(services: Services) -> tuple[Part, ...]:

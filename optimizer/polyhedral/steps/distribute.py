@@ -19,7 +19,8 @@ class Distribute(Step):
     """Give each part of a loop's body a loop of its own.
 
     args:
-        loop: has several parts directly inside it. The first keeps the name i, the others get `i_2`, `i_3`, ...
+        loop: has several parts directly inside it. The first keeps the name i, the others get copies of i, called
+            `i_2`, `i_3`, ...; the loops inside keep their names.
     rewrite:
         for i: (S0; for j: S1)   ->   for i: S0; for i_2: for j: S1        with distribute(i)
     """

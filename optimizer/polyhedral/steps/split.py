@@ -29,7 +29,8 @@ class Split(Step):
     """Run the iterations of a loop below a bound first, then the rest, in a loop of their own.
 
     args:
-        loop: keeps its name for the first part; the second is called `i_2`, and the loops inside it get numbers too.
+        loop: it and the loops inside keep their names in the first part; in the second all of them are copies, i
+            called `i_2`.
         at: the first value of the second part: an affine expression of sizes and of the loops around.
     rewrite:
         for k: for i: S0   ->   for k: (for i < k + 1: S0; for i_2 >= k + 1: S0)        with split(i, at=k + 1)

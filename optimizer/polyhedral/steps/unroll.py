@@ -24,7 +24,8 @@ class Unroll(Step):
 
     args:
         loop: has no loop inside it.
-        factor: how many iterations, 2 to 16. Left out: all of them, where the loop has a small fixed number.
+        factor: how many iterations, 2 to 16; a plain loop after it runs those that are left over. Left out: all of
+            them, where the loop has a small fixed number.
     rewrite:
         for k: S0[k]   ->   for k in steps of 2: S0[k]; S0[k + 1]        with unroll(k, 2)
     """
