@@ -45,8 +45,9 @@ class Question:
     keeps_flags: bool
     """Compile with the flags as they are; otherwise without freedom for the compiler."""
     is_loose: bool
-    """Whether results may differ as roundings do; otherwise their bits must agree."""
-    seconds: float = 12.0
+    """Whether results may differ as roundings do; otherwise their bits must agree. At extreme magnitudes a rounding
+    decides between the largest number and infinity, so those are left out then."""
+    seconds: float = 6.0
     """About what the small sizes may take in each half; what was tried until then counts."""
 
 
@@ -139,6 +140,8 @@ def _cases(question: Question) -> Iterator[tuple[Memory, Values, str, bool]]:
         memory: Memory | None = None
         for seed in SEEDS[:1] if is_last else SEEDS:
             for kind in ValueKind:
+                if question.is_loose and kind is ValueKind.EXTREMES:
+                    continue
                 values = make_values(question.workload.at(sizes), seed, kind)
                 memory = memory or Memory(values)
                 yield memory, values, f"size {dict(sizes)}, seed {seed}, {kind.value} values", is_last

@@ -71,7 +71,11 @@ class Result:
 
 
 def draw(
-    count: int, seed: int, faults: Sequence[Fault] = FAULTS, subjects: Sequence[Subject] = SUBJECTS
+    count: int,
+    seed: int,
+    faults: Sequence[Fault] = FAULTS,
+    subjects: Sequence[Subject] = SUBJECTS,
+    compiled_share: float = COMPILED_SHARE,
 ) -> list[Mutant]:
     """Different mutants of every fault in turn, until there are `count` of them or no more; ordered by subject."""
     rng = random.Random(seed)
@@ -86,7 +90,7 @@ def draw(
                 del sources[fault.name]
             else:
                 subject, wrong = mutant
-                hidden = fault.is_compiled_only or rng.random() < COMPILED_SHARE
+                hidden = fault.is_compiled_only or rng.random() < compiled_share
                 drawn.append(Mutant(fault, subject, wrong, hidden))
     return sorted(drawn, key=lambda mutant: subjects.index(mutant.subject))
 
@@ -104,6 +108,12 @@ def _mutants(fault: Fault, subjects: Sequence[Subject], rng: random.Random) -> I
                 yield subject, text
                 left.append((subject, texts))
         waiting = left
+
+
+def one_of(fault: Fault, subjects: Sequence[Subject], seed: int) -> Mutant:
+    """One mutant of a fault, chosen by the seed. Raises `StopIteration` where it applies to none of the subjects."""
+    subject, wrong = next(_mutants(fault, subjects, random.Random(f"{seed}/{fault.name}")))
+    return Mutant(fault, subject, wrong, fault.is_compiled_only)
 
 
 def evaluate(mutant: Mutant, bench: Bench) -> Result:
