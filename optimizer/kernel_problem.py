@@ -42,7 +42,13 @@ MOST_CHECK_BYTES = 2**26
 """... and what its arrays may take."""
 PRIMES = (13, 11, 7, 5, 3, 2)
 NARROW = 5
-"""What the other sizes are where all of them at a tile's size would be too much."""
+"""What the other sizes are where all of them would be too much, or where one is 0 or 1."""
+WIDE = 9
+"""The largest size at which code also runs as plain Python."""
+ROUND = 32
+"""A multiple of every vector length, for code that is wrong only without a remainder."""
+LARGE = (67, 37, 19)
+"""For code that is wrong only beyond some size, and for threads to have work enough to meet."""
 
 
 @dataclass(frozen=True)
@@ -211,18 +217,27 @@ class KernelProblem:
         )
 
     def check_sizes(self, candidate: Candidate) -> list[dict[str, int]]:
-        """Small sizes to compare results at: 0, 1, primes, and one below, at and above each tile size."""
+        """Small sizes to compare results at: 0 and 1 for all and for each alone, a few others, primes, one below, at
+        and above each tile size, a round size and a large one."""
         names = tuple(self.sizes)
-        wanted = [dict.fromkeys(names, size) for size in (0, 1, 2)]
+        wanted = [dict.fromkeys(names, size) for size in (0, 1, 2, NARROW, WIDE)]
+        wanted += [dict.fromkeys(names, NARROW) | {name: size} for size in (0, 1) for name in names]
         for primes in (PRIMES, PRIMES[::-1]):
             wanted.append({name: primes[k % len(primes)] for k, name in enumerate(names)})
-        for tile in sorted(numbers_of(self.schedule(candidate)) - {0, 1}):
-            for size in (tile - 1, tile, tile + 1):
-                whole = dict.fromkeys(names, size)
-                one_by_one = [dict.fromkeys(names, NARROW) | {name: size} for name in names]
-                wanted += [whole] if self._is_checkable(whole) else one_by_one
+        tiles = sorted(numbers_of(self.schedule(candidate)) - {0, 1})
+        for size in (*(tile + k for tile in tiles for k in (-1, 0, 1)), ROUND):
+            wanted += self._whole_or_one_by_one(size)
+        wanted += next((w for size in LARGE if len(w := self._whole_or_one_by_one(size)) == 1), [])
+        wanted += self._whole_or_one_by_one(LARGE[0])
         distinct = [sizes for k, sizes in enumerate(wanted) if sizes not in wanted[:k]]
         return [sizes for sizes in distinct if self._is_checkable(sizes)]
+
+    def _whole_or_one_by_one(self, size: int) -> list[dict[str, int]]:
+        """All sizes at once; where that would be too much, one after the other with the rest narrow."""
+        names = tuple(self.sizes)
+        whole = dict.fromkeys(names, size)
+        one_by_one = [dict.fromkeys(names, NARROW) | {name: size} for name in names]
+        return [whole] if self._is_checkable(whole) else one_by_one
 
     def _is_checkable(self, sizes: Mapping[str, int]) -> bool:
         """Remembered, also because isl's bindings lose some memory with nearly every call."""
