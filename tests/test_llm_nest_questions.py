@@ -141,7 +141,7 @@ def test_an_illegal_schedule_comes_with_witness_and_repair_unless_they_are_switc
     repair = re.search(r"this near schedule is legal: `(.*)`", told)
     assert repair is not None
     assert gemm.is_admissible(gemm.parse(repair.group(1)))
-    assert told.index("The nest of that schedule, which is not legal:") < told.index("for k parallel")
+    assert told.index("Below is the nest of the illegal schedule itself:") < told.index("for k parallel")
     assert "S1(i=0" not in ask(gemm, What.NEST, "", "parallel(k)", Grounding.WITNESS)
     assert "near" not in ask(gemm, What.NEST, "", "parallel(k)", Grounding.REPAIR)
     assert "illegal" in ask(gemm, What.LEGAL, "i", "parallel(k)")

@@ -159,7 +159,7 @@ class NestQuestions:
         if judgement.legal is Legal.YES:
             lines += bands_text(explain(self.problem.model, tree))
         else:
-            lines.append("The nest of that schedule, which is not legal:")
+            lines.append("Below is the nest of the illegal schedule itself:")
         return "\n".join([*lines, nest_text(self.problem.nest, tree)])
 
     def _verdict(self, candidate: Candidate, judgement: Judgement) -> str:
