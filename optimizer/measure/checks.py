@@ -38,7 +38,10 @@ from optimizer.measure.workload import size_text
 from optimizer.verdict import Reason
 
 LARGEST_PLAIN_SIZE = 9
-MOST_PLAIN_SIZES = 6
+MANY_PLAIN_SIZE = 5
+"""Up to this size plain runs are so short that special values are tried with further seeds: they rarely meet so that a
+fault shows."""
+FURTHER_SEEDS = (1000, 2000, 3000)
 SMALLEST_SURE_SIZE = 3
 """At smaller sizes the original may itself leave its arrays; such sizes are skipped."""
 SLOWDOWN_ALLOWED = 100.0
@@ -101,9 +104,12 @@ class Checker:
     def _check_plain(self, sizes: list[Mapping[str, int]]) -> None:
         tiny = [size for size in sizes if max(size.values(), default=0) <= LARGEST_PLAIN_SIZE]
         kinds = [ValueKind.USUAL] if self._workload.may_reassociate else list(ValueKind)
-        for size in tiny[-MOST_PLAIN_SIZES:] or sizes[:1]:
-            for kind in kinds:
-                case = Case(size, self._command.seeds[0], kind)
+        first = self._command.seeds[0]
+        for size in tiny or sizes[:1]:
+            cases = [Case(size, first, kind) for kind in kinds]
+            if max(size.values(), default=0) <= MANY_PLAIN_SIZE:
+                cases += [Case(size, first + more, kind) for kind in kinds[1:] for more in FURTHER_SEEDS]
+            for case in cases:
                 reference = self._references.plain(case)
                 for backward in (False, True) if reference and self._is_parallel else (False,):
                     if reference:
@@ -131,7 +137,7 @@ class Checker:
     def _compiled_cases(self, sizes: list[Mapping[str, int]], judge: RoundingJudge) -> list[CompiledCase]:
         """The cases in which roundings can be compared, ordered by size; `judge` learns from them."""
         seeds, workload = self._command.seeds, self._workload
-        kinds = list(ValueKind) if workload.is_strict else [ValueKind.USUAL, ValueKind.SIGNS]
+        kinds = list(ValueKind) if workload.is_strict else [ValueKind.USUAL, ValueKind.SIGNS, ValueKind.NONFINITE]
         cases: list[CompiledCase] = []
         for size in sizes:
             usual = [Case(size, seed, ValueKind.USUAL) for seed in seeds]

@@ -52,7 +52,7 @@ def named_results(parts: Sequence[Any], *, is_tuple: bool) -> Results:
 
 def bit_difference(got: Results, expected: Results) -> Difference | None:
     """The first element whose bits differ; one NaN is as good as another."""
-    for name, exact in expected.items():
+    for name, exact in {**got, **expected}.items():
         if difference := _mismatch_of_form(name, got, expected):
             return difference
         if got[name].dtype == exact.dtype and np.array_equal(_bytes(got[name]), _bytes(exact)):
@@ -64,7 +64,7 @@ def bit_difference(got: Results, expected: Results) -> Difference | None:
 
 def scale_difference(got: Results, expected: Results, tolerances: Mapping[np.dtype[Any], float]) -> Difference | None:
     """The first element that is off by more than a tolerance times the largest magnitude in its array."""
-    for name, exact in expected.items():
+    for name, exact in {**got, **expected}.items():
         if difference := _mismatch_of_form(name, got, expected):
             return difference
         allowed = tolerances.get(exact.dtype, 0.0) * scale_of(exact)
@@ -99,7 +99,7 @@ class RoundingJudge:
         costly at this size, or no wider type) the original stands in for it, with twice the allowance, because both
         then err.
         """
-        for name, base in original.items():
+        for name, base in {**got, **original}.items():
             if difference := _mismatch_of_form(name, got, original):
                 return difference
             if base.dtype.kind != "f":
@@ -157,6 +157,8 @@ def _bytes(array: NDArray[Any]) -> NDArray[np.uint8]:
 def _mismatch_of_form(name: str, got: Results, expected: Results) -> Difference | None:
     if name not in got:
         return Difference(name, (), "missing", "a value")
+    if name not in expected:
+        return Difference(name, (), "a value", "none")
     mine, theirs = got[name], expected[name]
     # Python has one width for scalars, so of those only the kind has to agree.
     same_type = mine.dtype == theirs.dtype or (theirs.ndim == 0 and mine.dtype.kind == theirs.dtype.kind)

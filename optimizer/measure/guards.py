@@ -17,8 +17,10 @@ from optimizer.measure.inputs import Values
 
 ZONE_BYTES = 1 << 16
 ALIGNMENT = 64
-CANARY = np.uint32(0xFFF8BEEF)
-"""Read as a float of either width it is a NaN, so that reading a zone shows in the results too."""
+CANARIES = {4: np.uint32(0x7FA0BEEF), 8: np.uint64(0x7FF4BEEF7FF4BEEF)}
+"""By the bytes of an element. As floats they are signalling NaN: reading one shows in the results, and arithmetic with
+one, as in `x += y` outside of an array, leaves other bits (of a quiet NaN it would leave the same)."""
+LARGEST_CANARY = max(CANARIES)
 POISON = np.uint8(0xA5)
 
 Bytes = NDArray[np.uint8]
@@ -45,10 +47,15 @@ class Segment:
         start = ZONE_BYTES if self.is_array else 0
         return segment[start : start + self.array_bytes].view(self.dtype).reshape(self.shape)
 
-    def zones(self, segment: Bytes) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+    @property
+    def canary(self) -> np.unsignedinteger[Any]:
+        return CANARIES.get(np.dtype(self.dtype).itemsize, CANARIES[4])
+
+    def zones(self, segment: Bytes) -> tuple[NDArray[Any], NDArray[Any]]:
         # Rounded up to a whole canary, for arrays of one-byte elements.
-        behind = _rounded_up(ZONE_BYTES + self.array_bytes, CANARY.itemsize)
-        return segment[:ZONE_BYTES].view(np.uint32), segment[behind : behind + ZONE_BYTES].view(np.uint32)
+        behind = _rounded_up(ZONE_BYTES + self.array_bytes, self.canary.itemsize)
+        kind = self.canary.dtype
+        return segment[:ZONE_BYTES].view(kind), segment[behind : behind + ZONE_BYTES].view(kind)
 
 
 def segments_of(values: Values) -> tuple[Segment, ...]:
@@ -58,7 +65,7 @@ def segments_of(values: Values) -> tuple[Segment, ...]:
     for name, value in values.items():
         array = np.asarray(value)
         is_array = isinstance(value, np.ndarray)
-        size = _rounded_up(array.nbytes + (2 * ZONE_BYTES + CANARY.itemsize) * is_array, ALIGNMENT)
+        size = _rounded_up(array.nbytes + (2 * ZONE_BYTES + LARGEST_CANARY) * is_array, ALIGNMENT)
         segments.append(Segment(name, array.dtype.str, array.shape, start, size, is_array))
         start += size
     return tuple(segments)
@@ -80,14 +87,14 @@ class GuardedArguments:
         self.content = aligned_bytes(sum(segment.size for segment in self.segments))
         """All arguments, to be sent and received."""
         self.values: Values = {}
-        self._zones: dict[str, tuple[NDArray[np.uint32], NDArray[np.uint32]]] = {}
+        self._zones: dict[str, tuple[NDArray[Any], NDArray[Any]]] = {}
         for segment in self.segments:
             part = self.part(segment)
             array = segment.array(part)
             if segment.is_array:
                 self._zones[segment.name] = segment.zones(part)
                 for zone in self._zones[segment.name]:
-                    zone[:] = CANARY
+                    zone[:] = segment.canary
                 self.values[segment.name] = array
             else:
                 array[...] = pristine[segment.name]
@@ -115,9 +122,11 @@ class GuardedArguments:
 
     def overrun(self) -> str | None:
         """The name of an array outside of which something was written."""
-        return next(
-            (name for name, zones in self._zones.items() if any((zone != CANARY).any() for zone in zones)), None
-        )
+        for segment in self.segments:
+            zones = self._zones.get(segment.name, ())
+            if any((zone != segment.canary).any() for zone in zones):
+                return segment.name
+        return None
 
     def modified(self, written: Collection[str]) -> str | None:
         """The name of an argument that changed although it is not among those that may be `written`."""

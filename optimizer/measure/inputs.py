@@ -25,6 +25,8 @@ class ValueKind(StrEnum):
     """What the workload's inputs say."""
     SIGNS = "signs"
     """Zeros of both signs and small numbers of both signs."""
+    ZEROS = "zeros"
+    """Whole arrays of zeros of one sign among usual ones."""
     EXTREMES = "extremes"
     """Huge, tiny and denormal magnitudes among usual ones."""
     NONFINITE = "nonfinite"
@@ -101,6 +103,8 @@ def _with_special(value: Any, kind: ValueKind, rng: np.random.Generator) -> Any:
         return value
     if kind is ValueKind.SIGNS:
         return rng.choice(np.array([0.0, -0.0, 1.0, -1.0, 0.5, -2.0, 3.0], value.dtype), value.shape)
+    if kind is ValueKind.ZEROS:
+        return value * rng.choice(np.array([0.0, -0.0, 1.0], value.dtype))
     # One element in four: with more of them every result is a NaN, and tests nothing.
     chosen = rng.random(value.shape) < 0.25
     special = rng.choice(_special_numbers(kind, value.dtype), value.shape)
