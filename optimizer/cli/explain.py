@@ -7,7 +7,14 @@ import click
 from optimizer.cli import options
 from optimizer.cli.output import print_json, say
 from optimizer.kernel_loading import limit_seconds, load_nest
-from optimizer.views.nest import code_text, dependence_table, explanation_json, source_listing, summary_of_nest
+from optimizer.views.nest import (
+    code_text,
+    dependence_table,
+    explanation_json,
+    nest_text,
+    source_listing,
+    summary_of_nest,
+)
 from optimizer.wording import seconds_text
 
 
@@ -27,7 +34,6 @@ def explain(kernel: str, size: str | None, fp: str, threads: int | None, schedul
     from optimizer.polyhedral.explain import explain as explain_nest
     from optimizer.polyhedral.model import model_of
     from optimizer.polyhedral.schedule import parse_schedule
-    from optimizer.polyhedral.tree import show
 
     nest, problem = load_nest(kernel, size, fp, threads)
     steps = parse_schedule(schedule)
@@ -41,7 +47,7 @@ def explain(kernel: str, size: str | None, fp: str, threads: int | None, schedul
     click.echo(f"{kernel}: {len(nest.loops)} loops, {len(nest.statements)} statements ({nest.file})\n")
     click.echo(source_listing(nest) + "\n")
     if schedule:
-        click.echo(f"after {steps}\n\n{show(tree, '  ')}\n")
+        click.echo(f"after {steps}\n\n{nest_text(nest, tree)}\n")
     click.echo(summary_of_nest(nest, explanation))
     click.echo("\n" + dependence_table(explanation.dependences))
     if problem and limit is not None:

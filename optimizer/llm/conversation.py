@@ -12,7 +12,7 @@ from optimizer.llm.briefing import Briefing, Grounding, Part, Start, Without, cu
 from optimizer.llm.feedback import best_of, feedback_text
 from optimizer.llm.messages import Block, Message, Outcome
 from optimizer.llm.record import PastCall
-from optimizer.llm.summary import summary_text
+from optimizer.llm.summary import looked_up_text, summary_text
 from optimizer.llm.tools import Evaluate, Finish, Inspect, Invalid, read_calls, strict_prose
 from optimizer.plan import StopReason
 from optimizer.protocols import Proposal
@@ -63,7 +63,9 @@ class _Reply:
     """What goes back to the model after its last answer."""
 
     blocks: tuple[Block, ...] = ()
-    """Results of its tool calls."""
+    """Results of its tool calls, ..."""
+    results: tuple[str, ...] = ()
+    """... and the same in words of their own, for a conversation that starts anew."""
     notes: tuple[str, ...] = ()
     """What is said besides."""
     is_repair: bool = False
@@ -102,8 +104,7 @@ def next_move(
         news = _news(task, calls[-1], others) if step > calls[-1].step else ()
         turns = _turns(calls[-1], reply, (*news, *notes))
     if turns is None or _tokens(turns[1:]) > task.context:
-        texts = [text for block in reply.blocks if (text := _look_up(block))]
-        return _anew(task, calls, history, others, budget, (*texts, *notes), reply.is_repair)
+        return _anew(task, calls, history, others, budget, (*reply.results, *notes), reply.is_repair)
     manifest = (*_manifest(task), {"part": "turns", "tokens": _tokens(turns[1:])})
     return Question(turns, reply.is_repair, manifest)
 
@@ -155,6 +156,7 @@ def _answered(task: Task, last: PastCall, history: Sequence[Trial], budget: Budg
     """The tool calls of an answer, carried out in their order up to the first that has to be judged."""
     step = len(history)
     blocks: list[Block] = []
+    results: list[str] = []
     found = read_calls(last.content, task.briefing, task.without)
     at = last.step
     for call in found:
@@ -162,21 +164,25 @@ def _answered(task: Task, last: PastCall, history: Sequence[Trial], budget: Budg
             case Evaluate(text=text, rationale=rationale):
                 if at >= step:
                     return Proposal(text, rationale)
-                blocks.append(_result(call.id, _feedback(task, history, at, budget)))
+                results.append(_feedback(task, history, at, budget))
+                blocks.append(_result(call.id, results[-1]))
                 at += 1
             case Inspect(inspection=inspection):
-                blocks.append(_result(call.id, task.briefing.inspect(inspection, task.without)))
+                answer = task.briefing.inspect(inspection, task.without)
+                results.append(looked_up_text(inspection, answer))
+                blocks.append(_result(call.id, answer))
             case Finish(reason=reason):
                 return Proposal(None, reason or "the model has nothing more to try")
             case Invalid(message=message):
+                results.append(message)
                 blocks.append(_result(call.id, message, is_error=True))
     unseen = tuple(f"Step {k} was proposed without you. {_feedback(task, history, k, budget)}" for k in range(at, step))
     if any(not isinstance(call, Invalid) for call in found):
-        return _Reply(tuple(blocks), unseen)
+        return _Reply(tuple(blocks), tuple(results), unseen)
     if step > last.step:
         return _Reply(notes=(ASK_FOR_A_CALL,), afresh=True)
     if not last.is_repair:
-        return _Reply(tuple(blocks), () if blocks else (ASK_FOR_A_CALL,), is_repair=True)
+        return _Reply(tuple(blocks), tuple(results), () if blocks else (ASK_FOR_A_CALL,), is_repair=True)
     prose = _prose(last)
     text = strict_prose(prose, task.problem) if not found else None
     if text is not None:
@@ -202,12 +208,6 @@ def _feedback(task: Task, history: Sequence[Trial], step: int, budget: BudgetVie
 def _result(identity: str, text: str, is_error: bool = False) -> Block:
     block = {"type": "tool_result", "tool_use_id": identity, "content": [_text(text)]}
     return {**block, "is_error": True} if is_error else block
-
-
-def _look_up(block: Block) -> str:
-    """The text of a tool's result, where the conversation that asked for it is given up."""
-    text = str(block["content"][0]["text"])
-    return f"You last looked up: {text}"
 
 
 def _text(text: str) -> Block:
@@ -241,7 +241,7 @@ def _anew(
 ) -> Question:
     """The briefing, then in one message all that the chain has learnt."""
     own: list[Part] = []
-    if task.start is not None:
+    if task.start is not None and len(history) == 1:
         own.append(Part("start", _start_text(task.start)))
     if len(history) > 1:
         summary = summary_text(task.problem, history, task.without, budget, task.limit_seconds)
