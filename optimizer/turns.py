@@ -76,7 +76,6 @@ class Turns:
     ) -> None:
         """Ask for a chain's next proposal, unless it is `known`; `reservation` is for the evaluation of it."""
         turn = Turn(chain, step, reservation, Future(), known is not None)
-        self.open.append(turn)
         if known is not None:
             turn.answer.set_result(known)
         elif self._asks_outside:
@@ -84,6 +83,8 @@ class Turns:
             threading.Thread(target=self._propose, args=(turn, history, view), daemon=True).start()
         else:
             self._propose(turn, history, view)
+        # Not before: an interrupt up to here must leave no turn behind whose answer never comes.
+        self.open.append(turn)
 
     def next_answered(self) -> Turn:
         """The first turn whose proposal is there; of several, that of the chain with the fewest steps."""
