@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from traceback import TracebackException
 from typing import Any
 
 from optimizer.errors import LoopwrightError
@@ -33,3 +34,8 @@ class WorkerFailure(LoopwrightError):
         return Verdict(
             Status.REJECTED, verifier, self.reason, detail=self.detail, witness=self.witness, seconds=seconds
         )
+
+
+def described_error(error: Exception) -> str:
+    """The kind of an exception that a candidate raised, and its text, which may be beyond making."""
+    return f"{type(error).__name__}: {TracebackException(type(error), error, None)}"

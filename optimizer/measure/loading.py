@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import builtins
 import importlib
-import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
 from pathlib import Path
+from types import FunctionType, SimpleNamespace
 from typing import Any
 
 import numba
 import numpy as np
 
 from optimizer.errors import InfrastructureError
-from optimizer.measure.failure import WorkerFailure
+from optimizer.measure.failure import WorkerFailure, described_error
 from optimizer.measure.widening import WIDER, widened
 from optimizer.measure.workload import Workload
 from optimizer.verdict import Reason
@@ -31,35 +32,46 @@ def compiled_original(workload: Workload, file: Path, arguments: tuple[Any, ...]
     """The untouched function under serial `njit` with the workload's flags, compiled for these arguments."""
     try:
         file.write_text(workload.source, encoding="utf-8")
-        function = _load(workload.source, str(file), workload.function, {})
-        flags = set(workload.fastmath) or False
-        decorate = numba.njit(error_model="numpy", fastmath=flags, boundscheck=False)
-        for name, value in list(function.__globals__.items()):
-            if isinstance(value, types.FunctionType) and value.__globals__ is function.__globals__:
-                function.__globals__[name] = decorate(value)
-        compiled = function.__globals__[workload.function]
-        compiled.compile(tuple(numba.typeof(argument) for argument in arguments))
     except OSError as error:
         raise InfrastructureError(f"{file} cannot be written: {error}") from error
+    flags = set(workload.fastmath) or False
+    decorate = numba.njit(error_model="numpy", fastmath=flags, boundscheck=False)
+    types = types_of(arguments)
+    try:
+        function = _load(workload.source, str(file), workload.function, {})
+        for name, value in list(function.__globals__.items()):
+            if isinstance(value, FunctionType) and value.__globals__ is function.__globals__:
+                function.__globals__[name] = decorate(value)
+        compiled = function.__globals__[workload.function]
+        compiled.compile(types)
     except Exception as error:
         # Numba fails with many kinds of exceptions; the original has to compile whatever the kind is.
         raise InfrastructureError(f"Numba cannot compile the original {workload.function}: {_brief(error)}") from error
     return compiled
 
 
-def compiled_candidate(file: Path, name: str, arguments: tuple[Any, ...], contestant: int = 0) -> Function:
-    """The function `name` of the module in `file`, compiled for these arguments by its own decorator."""
-    try:
-        compiled: Any = _load(file.read_text(encoding="utf-8"), str(file), name, {})
-        compiled.compile(tuple(numba.typeof(argument) for argument in arguments))
-    except OSError as error:
-        raise InfrastructureError(f"{file} cannot be read: {error}") from error
-    except MemoryError as error:
-        raise WorkerFailure(Reason.OUT_OF_MEMORY, "no memory left to build it", contestant=contestant) from error
-    except Exception as error:
-        # Whatever a generated module or the compiler raises here, the candidate has no usable code.
-        raise WorkerFailure(Reason.BUILD_FAILED, _brief(error), contestant=contestant) from error
+def compiled_candidate(file: Path, name: str, arguments: tuple[Any, ...]) -> Function:
+    """The function `name` of the module in `file`, compiled for these arguments by its own decorator.
+
+    Raises `WorkerFailure` when the module or the compiler fails, and `InfrastructureError` when there is no such file.
+    """
+    source, types = _text(file), types_of(arguments)
+    with _building():
+        compiled: Any = _load(source, str(file), name, {})
+        compiled.compile(types)
     return compiled
+
+
+def plain_candidate(file: Path, name: str, *, backward: bool = False, wide: bool = False) -> Function:
+    """The function `name` of the module in `file` as `plain_function` makes it; fails as `compiled_candidate` does."""
+    source = _text(file)
+    with _building():
+        return plain_function(source, str(file), name, backward=backward, wide=wide)
+
+
+def types_of(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Numba's types of some arguments."""
+    return tuple(numba.typeof(argument) for argument in arguments)
 
 
 def plain_function(source: str, file: str, name: str, *, backward: bool = False, wide: bool = False) -> Function:
@@ -68,9 +80,7 @@ def plain_function(source: str, file: str, name: str, *, backward: bool = False,
     `backward` runs every parallel loop from its last iteration to its first, which a correct one does not notice.
     `wide` evaluates in the wider types of `WIDER`.
     """
-    numba_stand_in = types.SimpleNamespace(
-        njit=_undecorated, jit=_undecorated, prange=_backward_range if backward else range
-    )
+    numba_stand_in = SimpleNamespace(njit=_undecorated, jit=_undecorated, prange=_backward_range if backward else range)
     modules: dict[str, Any] = {"numba": numba_stand_in, "math": _TotalMath()}
     if wide:
         modules["numpy"] = _WideNumpy()
@@ -90,6 +100,24 @@ def _load(source: str, file: str, name: str, modules: dict[str, Any]) -> Any:
     if name not in namespace:
         raise AttributeError(f"the module has no function {name}")
     return namespace[name]
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InfrastructureError(f"{file} cannot be read: {error}") from error
+
+
+@contextmanager
+def _building() -> Generator[None]:
+    """Around code of a candidate and of the compiler: whatever they raise, the candidate has no usable code."""
+    try:
+        yield
+    except MemoryError as error:
+        raise WorkerFailure(Reason.OUT_OF_MEMORY, "no memory left to build it") from error
+    except Exception as error:
+        raise WorkerFailure(Reason.BUILD_FAILED, _brief(error)) from error
 
 
 def _undecorated(*arguments: Any, **_options: Any) -> Any:
@@ -138,6 +166,5 @@ class _WideNumpy:
 
 
 def _brief(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    text = "; ".join(lines[:6])
-    return f"{type(error).__name__}: {text}"[:LONGEST_MESSAGE]
+    lines = [line.strip() for line in described_error(error).splitlines() if line.strip()]
+    return "; ".join(lines[:6])[:LONGEST_MESSAGE]

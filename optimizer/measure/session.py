@@ -36,12 +36,11 @@ from optimizer.measure.commands import (
     Task,
     from_json,
 )
-from optimizer.measure.failure import WorkerFailure
+from optimizer.measure.failure import described_error
 from optimizer.measure.guards import OwnArguments
 from optimizer.measure.load import pin
-from optimizer.measure.loading import Function, compiled_candidate, compiled_original, plain_function
+from optimizer.measure.loading import Function, compiled_candidate, compiled_original, plain_candidate, types_of
 from optimizer.measure.recent import Recent
-from optimizer.verdict import Reason
 
 KEPT_FUNCTIONS = 32
 CALL_ERRORS = (ArithmeticError, LookupError, ValueError, TypeError)
@@ -105,7 +104,7 @@ class Session:
     def _build(self, command: BuildCommand) -> Mapping[str, Any]:
         _limit_memory(command.memory)
         arguments = self._arguments.arguments()
-        types = str(tuple(numba.typeof(a) for a in arguments)) if command.form not in PLAIN_FORMS else ""
+        types = str(types_of(arguments)) if command.form not in PLAIN_FORMS else ""
         source = command.workload and (command.workload.source, command.workload.fastmath)
         identity = (command.form.value, command.file, command.function, source, types)
         key = hashlib.sha256(repr(identity).encode()).hexdigest()[:16]
@@ -130,19 +129,23 @@ class Session:
             with np.errstate(all="ignore") if form in PLAIN_FORMS else contextlib.nullcontext():
                 for _ in range(command.calls):
                     self._arguments.restore()
-                    start = time.perf_counter()
-                    returned = function(*arguments)
-                    seconds += time.perf_counter() - start
-            parts = returned if isinstance(returned, tuple) else () if returned is None else (returned,)
-            self._returned = tuple(np.asarray(part) for part in parts)
-        except Exception as error:
-            # Whatever it is: the parent knows what it means for what is being run.
-            kind = "memory" if isinstance(error, MemoryError) else "call" if isinstance(error, CALL_ERRORS) else "other"
-            return CallReport(0.0, (), False, f"{type(error).__name__}: {error}"[:2000], kind)
+                    try:
+                        start = time.perf_counter()
+                        returned = function(*arguments)
+                        seconds += time.perf_counter() - start
+                    except Exception as error:
+                        return _raised(error)
         finally:
             gc.enable()
+        try:
+            is_tuple = isinstance(returned, tuple)
+            parts = returned if is_tuple else () if returned is None else (returned,)
+            self._returned = tuple(np.asarray(part) for part in parts)
+        except Exception as error:
+            # What it returned makes an array of itself, and may fail to.
+            return _raised(error)
         described = tuple((part.dtype.str, part.shape) for part in self._returned)
-        return CallReport(seconds, described, isinstance(returned, tuple))
+        return CallReport(seconds, described, is_tuple)
 
     def _collect(self, command: CollectCommand) -> Mapping[str, Any]:
         self._map(command.size)
@@ -164,14 +167,13 @@ def _made(command: BuildCommand, arguments: tuple[Any, ...]) -> Function:
     if command.form is Form.CANDIDATE:
         return compiled_candidate(file, command.function, arguments)
     is_backward, is_wide = command.form is Form.BACKWARD, command.form is Form.WIDE
-    try:
-        source = file.read_text(encoding="utf-8")
-        return plain_function(source, str(file), command.function, backward=is_backward, wide=is_wide)
-    except OSError as error:
-        raise InfrastructureError(f"{file} cannot be read: {error}") from error
-    except Exception as error:
-        # A module that does not even load has no usable code, whatever it raises.
-        raise WorkerFailure(Reason.BUILD_FAILED, f"{type(error).__name__}: {error}") from error
+    return plain_candidate(file, command.function, backward=is_backward, wide=is_wide)
+
+
+def _raised(error: Exception) -> CallReport:
+    """Whatever the function raised: the parent knows what that means for what is being run."""
+    kind = "memory" if isinstance(error, MemoryError) else "call" if isinstance(error, CALL_ERRORS) else "other"
+    return CallReport(0.0, (), False, described_error(error)[:2000], kind)
 
 
 def _not_built() -> tuple[Form, Function]:
