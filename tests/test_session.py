@@ -112,7 +112,11 @@ def test_a_bug_of_the_harness_while_a_candidate_runs_is_trouble(
         runner, step = Runner(worker, 1), Step("the candidate", 60, 0)
         runner.load(GuardedArguments(values), Step("handing over inputs", 60))
         with pytest.raises(InfrastructureError, match="a bug of ours"):
-            runner.call(runner.build(code, step), step)
+            build_and_call(runner, code, step)
+
+
+def build_and_call(runner: Runner, code: Code, step: Step) -> None:
+    runner.call(runner.build(code, step), step)
 
 
 def plant_bug(folder: Path, place: str) -> None:

@@ -27,6 +27,10 @@ class WorkerFailure(LoopwrightError):
         """Which of several candidates in one window it was, from 0."""
         self.seconds = seconds
         """How long the step that failed had been running, when the worker had to be killed."""
+        self.other_load = 0.0
+        """Processors that were busy with something else meanwhile, if it failed while it was timed."""
+        self.times = 1
+        """How often it was tried."""
         super().__init__(f"{reason.value}: {detail}")
 
     def verdict(self, verifier: str, seconds: float = 0.0) -> Verdict:

@@ -18,8 +18,9 @@ class OtherLoad:
     """Measures, from its making on, how many processors work for others than this process."""
 
     def __init__(self, other: int | None = None) -> None:
-        """`other` is a process whose work counts as this one's own."""
+        """`other` is a process that this one started, and whose work counts as this one's own, also if it is killed."""
         self._other = other
+        self._reaped = _reaped_seconds()
         self._start, self._busy, self._own = self._now()
 
     def processors(self) -> float:
@@ -34,12 +35,23 @@ class OtherLoad:
         times = psutil.cpu_times()._asdict()
         busy = sum(seconds for kind, seconds in times.items() if kind not in IDLE)
         own = os.times()
-        other = 0.0
-        if self._other is not None:
-            with contextlib.suppress(psutil.Error):
-                spent = psutil.Process(self._other).cpu_times()
-                other = spent.user + spent.system
-        return time.perf_counter(), busy, own.user + own.system + other
+        return time.perf_counter(), busy, own.user + own.system + self._spent_by_other()
+
+    def _spent_by_other(self) -> float:
+        if self._other is None:
+            return 0.0
+        try:
+            spent = psutil.Process(self._other).cpu_times()
+        except psutil.Error:
+            # It has ended since; the system has added what it took to what all ended children took.
+            return _reaped_seconds() - self._reaped
+        return spent.user + spent.system
+
+
+def _reaped_seconds() -> float:
+    """What ended children of this process, and theirs, have taken of the processors."""
+    times = os.times()
+    return times.children_user + times.children_system
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,10 +126,14 @@ class Stopwatch:
         self._runner.load(self._guarded, self._original_step("handing over inputs"))
         self._keys = [self._built(number) for number in range(len(self._command.codes))]
         load = OtherLoad(self._runner.worker.own_process_id)
-        # The original comes first among the contestants and last here: a bad candidate must not cost its time.
-        first = [self._first(number, reference, is_fresh) for number in reversed(range(len(self._keys)))][::-1]
-        calls = [max(1, min(MOST_CALLS, math.ceil(SAMPLE_SECONDS / seconds))) for seconds in first]
-        rounds = self._rounds(first, calls, reference)
+        try:
+            # The original comes first among the contestants and last here: a bad candidate must not cost its time.
+            first = [self._first(number, reference, is_fresh) for number in reversed(range(len(self._keys)))][::-1]
+            calls = [max(1, min(MOST_CALLS, math.ceil(SAMPLE_SECONDS / seconds))) for seconds in first]
+            rounds = self._rounds(first, calls, reference)
+        except WorkerFailure as failure:
+            failure.other_load = load.processors()
+            raise
         other_load = load.processors()
         self._check_clock()
         self._check_original(other_load)
