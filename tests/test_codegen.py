@@ -16,7 +16,9 @@ from optimizer.codegen import schedule_tree
 from optimizer.codegen.backend import CodeOptions, FloatingPoint
 from optimizer.codegen.numba_source import NumbaBackend
 from optimizer.errors import CandidateError
-from optimizer.measure.loading import plain_function
+from optimizer.kernel_problem import KernelProblem
+from optimizer.measure.inputs import make_values
+from optimizer.measure.loading import compiled_candidate, compiled_original, plain_function
 from optimizer.polyhedral.frontend import nest_of_file
 from optimizer.polyhedral.legality import Legal, judge
 from optimizer.polyhedral.model import Model
@@ -311,6 +313,25 @@ def test_the_flags_say_what_the_compiler_may_do() -> None:
         gemm(), gemm().tree, FloatingPoint.CONTRACT
     )
     assert {"nnan", "ninf"}.isdisjoint(FloatingPoint.REASSOCIATE.fastmath)
+
+
+@pytest.mark.parametrize("fp", FloatingPoint)
+def test_flags_never_differ_between_original_and_candidate(fp: FloatingPoint, tmp_path: Path) -> None:
+    """A speedup is of the loops, and not of what only one of the two may leave out or reorder."""
+    problem = KernelProblem.load("matvec", "mini", fp.value)
+    workload = problem.workload("timing")
+    arguments = tuple(make_values(workload, seed=1).values())
+    original = compiled_original(workload, tmp_path / "original.py", arguments)
+    (tmp_path / "candidate.py").write_text(problem.code(problem.parse("tile(i=8)")))
+    candidate = compiled_candidate(tmp_path / "candidate.py", workload.function, arguments)
+    for flag in ("fastmath", "error_model", "boundscheck", "forceinline"):
+        assert flags_of(original, flag) == flags_of(candidate, flag), flag
+    assert set(flags_of(original, "fastmath") or ()) == set(fp.fastmath)
+
+
+def flags_of(compiled: Any, flag: str) -> Any:
+    """Of a function that Numba compiled; an absent flag is off."""
+    return compiled.targetoptions.get(flag) or None
 
 
 def test_compiled_threads_agree() -> None:

@@ -6,14 +6,17 @@ from functools import cache
 import pytest
 
 from kernels import catalog
+from optimizer.kernel_problem import KernelProblem
 from optimizer.polyhedral.frontend import nest_of_file, nest_of_source
 from optimizer.polyhedral.legality import Legal, judge, parallel_loops
-from optimizer.polyhedral.model import Model
+from optimizer.polyhedral.model import OPERATION_LIMIT, Model
 from optimizer.polyhedral.repair import repair
 from optimizer.polyhedral.schedule import parse_schedule
 from optimizer.polyhedral.tree import Sequence, map_leaves
 from optimizer.polyhedral.witness import Kind
+from optimizer.verdict import Reason, Status
 from tests.oracle import is_violated
+from verifiers.legality import Legality
 
 SHIFTED = """
 def shifted(n, A):
@@ -181,6 +184,36 @@ def test_giving_up_is_unknown_and_not_accepted():
     tree = parse_schedule("tile(i=32); autoschedule()").apply(model.nest)
     assert judge(model, tree, limit=10).legal is Legal.UNKNOWN
     assert judge(model, tree).legal is Legal.YES
+
+
+def test_a_verdict_that_was_given_up_is_the_same_every_time():
+    """The limit is one of operations, not of time: the load of the machine decides nothing."""
+    model = model_named("lu")
+    tree = parse_schedule("tile(i=32); autoschedule()").apply(model.nest)
+    limits = [10 * 2**power for power in range(14)]
+    verdicts = [judge(Model(model.nest), tree, limit=limit).legal for limit in limits]
+    assert Legal.UNKNOWN in verdicts
+    assert Legal.YES in verdicts
+    for _ in range(3):
+        assert [judge(Model(model.nest), tree, limit=limit).legal for limit in limits] == verdicts
+
+
+def test_unknown_legality_is_rejected_by_a_reason_of_its_own(monkeypatch):
+    problem = KernelProblem.load("gemm", "mini")
+    schedule = problem.parse("tile(i=8)")
+    assert Legality().verify(problem, schedule).status is Status.OK
+    monkeypatch.setattr(KernelProblem, "judge", lambda self, candidate: judge(self.model, self.tree(candidate), 10))
+    verdict = Legality().verify(problem, schedule)
+    assert (verdict.status, verdict.reason) == (Status.REJECTED, Reason.UNKNOWN_LEGALITY)
+    assert verdict.assurance == ""
+    assert not problem.is_admissible(schedule)
+
+
+@pytest.mark.parametrize(("kernel", "schedule"), LEGAL, ids=lambda v: str(v)[:40])
+def test_an_ordinary_verdict_is_cheap(kernel, schedule):
+    """A check that were slow would be switched off: a fifth of the operations allowed is enough for all of these."""
+    model = model_named(kernel)
+    assert judge(model, parse_schedule(schedule).apply(model.nest), OPERATION_LIMIT // 5).legal is Legal.YES
 
 
 def test_a_tree_that_loses_or_repeats_iterations_is_illegal():

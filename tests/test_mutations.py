@@ -69,6 +69,16 @@ def test_every_mutant_of_python_parses_differs_and_keeps_what_is_no_code() -> No
         assert 'f"{first} of {step}"' in mutant or "label = " not in mutant
 
 
+def test_line_ends_of_windows_cost_no_edit() -> None:
+    source = SOURCE.replace("\n", "\r\n")
+    mutants = all_mutations(source)
+    assert len(mutants) == len(all_mutations(SOURCE))
+    assert source not in mutants
+    for mutant in mutants:
+        ast.parse(mutant)
+        assert mutant.count("\n") == mutant.count("\r\n")
+
+
 def test_the_order_is_a_function_of_the_seed() -> None:
     assert all_mutations(SOURCE) == all_mutations(SOURCE)
     assert all_mutations(SOURCE) != all_mutations(SOURCE, seed=2)

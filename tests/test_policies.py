@@ -16,6 +16,7 @@ from optimizer.policies.hillclimb import HillClimb
 from optimizer.policies.mutate import Mutate
 from optimizer.policies.random_search import RandomSearch
 from optimizer.policies.replay import Replay
+from optimizer.registry import make_policy
 from optimizer.text_problem import TextProblem
 from optimizer.trial import Trial
 from tests.fakes import NumberProblem, accepted, rejected
@@ -44,6 +45,14 @@ def test_same_seed_and_history_same_proposal(policy: Any) -> None:
     assert rollout(policy(seed=3), 10) == rollout(policy(seed=3), 10)
     others = [rollout(policy(seed=seed, chain=chain), 10) for seed, chain in [(3, 0), (4, 0), (3, 1), (0, 0)]]
     assert len({tuple(texts) for texts in others}) == 4
+
+
+@pytest.mark.parametrize("policy", SEARCHES)
+def test_seed_0_is_a_seed_like_any_other(policy: Any) -> None:
+    """And not the lack of one."""
+    name = policy.name
+    zero, again, one = (rollout(make_policy(name, {}, seed, 0), 10) for seed in (0, 0, 1))
+    assert zero == again != one
 
 
 @pytest.mark.parametrize("policy", SEARCHES)

@@ -6,6 +6,9 @@ import math
 
 import pytest
 
+from optimizer.candidate import Candidate
+from optimizer.selection import select
+from optimizer.trial import Trial
 from optimizer.verdict import Measurement, Reason, Status, Verdict
 
 
@@ -31,3 +34,15 @@ def test_a_pass_has_no_reason_against_it() -> None:
     assert Verdict(Status.OK, "check").reason is None
     with pytest.raises(ValueError, match="reason"):
         Verdict(Status.OK, "check", Reason.ILLEGAL)
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_a_refused_trial_has_no_score_whatever_was_measured_before(reason: Reason) -> None:
+    """Neither nought, which is the best where less is better, nor the mean of passes and failures."""
+    measurement = Measurement(9.0, (8.0, 10.0), 5)
+    passed = Verdict(Status.OK, "timing", measurement=measurement)
+    for status in (Status.REJECTED, Status.ERROR):
+        for last in (Verdict(status, "check", reason), Verdict(status, "check", reason, measurement=measurement)):
+            trial = Trial(1, 0, 1, Candidate("x"), (passed, last))
+            assert (trial.score, trial.measurement, trial.outcome) == (None, None, reason.value)
+            assert select([Trial(0, 0, 0, Candidate("y"), (passed,)), trial], 3, None).winner.number == 0
