@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
-from statistics import median_low
+from statistics import median, median_low
 from typing import Any
 
 import numpy as np
@@ -90,6 +90,8 @@ class PolicySummary:
     """Of the speedups, over kernels and repeats."""
     interval: Interval
     """95%, by a bootstrap of kernels and of the repeats within them."""
+    median: float
+    """Over kernels, of what a run comes to on each: where a few kernels make the mean, it shows."""
     single: float
     """Geometric mean over kernels of the speedup to expect from one run."""
     best_of_repeats: float
@@ -213,12 +215,14 @@ def _summarize(experiment: Experiment, policy: str, outcomes: Sequence[Outcome])
     tally = Tally()
     for outcome in own:
         tally = tally.plus(outcome.tally)
+    by_kernel = [geometric_mean(values) for values in speedups]
     loop, evaluations = tally.loop(rounds=1), sum(outcome.evaluations for outcome in own)
     results = [_against(experiment.policies[0], policy, kernel, outcomes) for kernel in experiment.kernels]
     return PolicySummary(
         policy=policy,
-        geometric_mean=geometric_mean([geometric_mean(values) for values in speedups]),
+        geometric_mean=geometric_mean(by_kernel),
         interval=mean_interval(speedups, experiment.seed),
+        median=median(by_kernel),
         single=geometric_mean([best_of(values, 1) for values in speedups]),
         best_of_repeats=geometric_mean([best_of(values, len(values)) for values in speedups]),
         wins=results.count(1),

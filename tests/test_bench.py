@@ -64,6 +64,25 @@ def test_wins_and_ties_are_against_the_first_policy() -> None:
     assert [s.losses for s in summarize(turned, OUTCOMES)] == [0, 1]
 
 
+def test_the_median_shows_where_one_kernel_makes_the_mean() -> None:
+    kernels = ("gemm", "lu", "mvt", "atax", "bicg")
+    experiment = Experiment(kernels, ("random",), evaluations=12, repeats=2, size="small")
+    outcomes = [
+        outcome("random", kernel, repeat, 40.0 if kernel == "gemm" else 1.1) for kernel in kernels for repeat in (0, 1)
+    ]
+    (summary,) = summarize(experiment, outcomes)
+    assert summary.geometric_mean > 2
+    assert summary.median == pytest.approx(1.1)
+    assert "1.10x" in bench_text(experiment, (summary,), Path("runs"))
+
+
+def test_a_comparison_without_a_control_says_so() -> None:
+    summaries = summarize(EXPERIMENT, OUTCOMES)
+    assert "no control" not in bench_text(EXPERIMENT, summaries, Path("runs"))
+    alone = replace(EXPERIMENT, policies=("polyhedral",))
+    assert "there is no control: with random among" in bench_text(alone, summarize(alone, OUTCOMES), Path("runs"))
+
+
 def test_intervals_hold_the_mean_and_are_reproducible() -> None:
     for summary in summarize(EXPERIMENT, OUTCOMES):
         low, high = summary.interval

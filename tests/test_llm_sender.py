@@ -181,6 +181,14 @@ def test_an_error_of_the_user_passes_at_once_and_is_not_counted() -> None:
     assert b.clock.sleeps == []
 
 
+def test_the_same_question_is_asked_anew_each_time() -> None:
+    """Best of n is of n answers, not of n copies of one."""
+    with bench([say("One."), say("Two."), say("Three.")]) as b:
+        answers = [b.ask().answer.content[0]["text"] for _ in range(3)]
+    assert answers == ["One.", "Two.", "Three."]
+    assert b.server.requests[0] == b.server.requests[1] == b.server.requests[2]
+
+
 def test_a_run_that_ends_does_not_sit_out_a_wait() -> None:
     stop = threading.Event()
     with bench([ApiError(429, headers={"retry-after": "100"}), say("Unreached.")]) as b:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,9 @@ import click
 from optimizer.cli import INTERRUPTED, options
 from optimizer.cli.output import print_json, say
 from optimizer.wording import table
+
+CONTROL = "random"
+"""Proposes without a look at what was found so far."""
 
 
 @click.command()
@@ -85,12 +89,13 @@ def outcome_line(outcome: Any) -> str:
 def bench_text(experiment: Any, summaries: Any, directory: Path) -> str:
     """The comparison as a table."""
     several = experiment.repeats > 1
-    header = ["policy", "geometric mean", "95% interval", "wins/ties/losses", "evaluations", "accepted"]
+    header = ["policy", "geometric mean", "95% interval", "median", "wins/ties/losses", "evaluations", "accepted"]
     header += ["one run", f"best of {experiment.repeats}"] if several else []
     rows = [_row(summary, several) for summary in summaries]
     notes = [
         f"{len(experiment.kernels)} kernels at {experiment.size}, {experiment.repeats} runs each of at most "
         f"{experiment.evaluations} evaluations; wins and losses against {experiment.policies[0]}",
+        *_control(experiment.policies),
         *(f"{s.failed_runs} runs of {s.policy} failed and are left out" for s in summaries if s.failed_runs),
         f"runs: {directory}",
     ]
@@ -103,11 +108,19 @@ def _row(summary: Any, several: bool) -> list[str]:
         summary.policy,
         f"{summary.geometric_mean:.2f}x",
         f"{low:.2f} to {high:.2f}",
+        f"{summary.median:.2f}x",
         f"{summary.wins}/{summary.ties}/{summary.losses}",
         str(summary.evaluations),
         _accepted(summary),
     ]
     return [*cells, f"{summary.single:.2f}x", f"{summary.best_of_repeats:.2f}x"] if several else cells
+
+
+def _control(policies: Sequence[str]) -> Sequence[str]:
+    """A search that beats nothing but the original may be no better than chance."""
+    if any(policy.partition(":")[0] == CONTROL for policy in policies):
+        return ()
+    return (f"there is no control: with {CONTROL} among the policies it shows what chance alone finds",)
 
 
 def _accepted(summary: Any) -> str:
