@@ -51,29 +51,29 @@ class Sequence:
 Node: TypeAlias = Loop | Sequence | Leaf
 
 
-def leaves(node: Node) -> Iterator[Leaf]:
-    """Every leaf below, in order."""
-    match node:
-        case Leaf():
-            yield node
-        case Loop():
-            yield from leaves(node.body)
-        case Sequence():
-            for part in node.parts:
-                yield from leaves(part)
-
-
-def loops(node: Node) -> Iterator[Loop]:
-    """Every loop below, outer before inner."""
+def nodes(node: Node) -> Iterator[Node]:
+    """The node and every one below, in order, outer before inner."""
+    yield node
     match node:
         case Leaf():
             return
         case Loop():
-            yield node
-            yield from loops(node.body)
+            yield from nodes(node.body)
         case Sequence():
             for part in node.parts:
-                yield from loops(part)
+                yield from nodes(part)
+
+
+def leaves(node: Node) -> Iterator[Leaf]:
+    return (each for each in nodes(node) if isinstance(each, Leaf))
+
+
+def loops(node: Node) -> Iterator[Loop]:
+    return (each for each in nodes(node) if isinstance(each, Loop))
+
+
+def sequences(node: Node) -> Iterator[Sequence]:
+    return (each for each in nodes(node) if isinstance(each, Sequence))
 
 
 def find_loop(node: Node, name: str) -> Loop | None:

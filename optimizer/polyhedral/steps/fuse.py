@@ -17,9 +17,8 @@ from optimizer.polyhedral.steps.structure import (
     map_sequences,
     part_name,
     rename_loops,
-    sequences,
 )
-from optimizer.polyhedral.tree import Loop, Node, Sequence, sequence_of
+from optimizer.polyhedral.tree import Loop, Node, Sequence, sequence_of, sequences
 
 
 @dataclass(frozen=True, slots=True)

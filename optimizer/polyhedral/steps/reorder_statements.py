@@ -11,8 +11,8 @@ from optimizer.errors import StepError
 from optimizer.polyhedral.nest import Nest
 from optimizer.polyhedral.steps.arguments import PartName
 from optimizer.polyhedral.steps.step import Step
-from optimizer.polyhedral.steps.structure import check_part_exists, map_sequences, part_name, sequences
-from optimizer.polyhedral.tree import Loop, Node, Sequence, leaves
+from optimizer.polyhedral.steps.structure import check_part_exists, map_sequences, part_name
+from optimizer.polyhedral.tree import Loop, Node, Sequence, leaves, sequences
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,19 +148,6 @@ def tile_name(name: str) -> str:
     return f"{name}t" if re.search(r"_t+$", name) else f"{name}_t"
 
 
-def sequences(tree: Node) -> Iterator[Sequence]:
-    """Every sequence, outer before inner."""
-    match tree:
-        case Leaf():
-            return
-        case Loop():
-            yield from sequences(tree.body)
-        case Sequence():
-            yield tree
-            for part in tree.parts:
-                yield from sequences(part)
-
-
 def map_sequences(node: Node, change: Callable[[Sequence], Node]) -> Node:
     """The same tree with every sequence changed, inner before outer."""
     match node:
