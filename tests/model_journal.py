@@ -17,6 +17,7 @@ from optimizer.protocols import Proposal
 from optimizer.trial import Cost, Trial
 from optimizer.verdict import Measurement, Reason, Status, Verdict
 
+SPECIFICATION = {"problem": {"kind": "kernel", "kernel": "matmul"}, "policy": "llm", "created": "2026-11-30T07:00:00"}
 MODEL = "claude-sonnet-5-5"
 BEGAN = 1_796_000_000.0
 TOOL = {
@@ -155,3 +156,10 @@ def whole_run() -> ModelJournal:
     journal.trial(accepted(2.0), 0, 2, "tile(i=32)", seconds=2.0)
     journal.reserve(1, Amounts(calls=1, tokens=40_000, usd=0.5))
     return journal
+
+
+def run_folder(directory: Path, journal: ModelJournal) -> Path:
+    """A folder of a run with this journal."""
+    (directory / "run.json").write_text(json.dumps(SPECIFICATION), encoding="utf-8")
+    journal.write(directory)
+    return directory

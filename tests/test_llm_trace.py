@@ -1,14 +1,11 @@
-"""The trace of a run: the tree, the command that shows it, and its export as spans."""
+"""The trace of a run: the tree, and the command that shows it."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
-import threading
-from collections.abc import Generator, Mapping
 from dataclasses import asdict
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -16,29 +13,20 @@ import pytest
 from click.testing import CliRunner, Result
 
 from optimizer.budget import Amounts
-from optimizer.cli import INFRASTRUCTURE_FAILED, WRONG_INPUT, main
+from optimizer.cli import WRONG_INPUT, main
 from optimizer.cli.trace_tree import run_node, tree_text
 from optimizer.errors import UserError
 from optimizer.journal import FILE_NAME, read_events, read_record
 from optimizer.llm.accounts import accounts_of
 from optimizer.llm.messages import Failure, Outcome, Usage
-from optimizer.llm.otlp import BATCH, otlp_json
-from optimizer.llm.spans import Span, spans_of
+from optimizer.llm.spans import spans_of
 from optimizer.llm.trace import trace_of
 from optimizer.llm.trace_json import trace_json
 from optimizer.plan import StopReason
 from optimizer.protocols import Proposal
 from optimizer.trial import Cost
 from optimizer.verdict import Reason
-from tests.model_journal import BEGAN, MODEL, ModelJournal, accepted, rejected, whole_run
-
-SPECIFICATION = {"problem": {"kind": "kernel", "kernel": "matmul"}, "policy": "llm", "created": "2026-11-30T07:00:00"}
-
-
-def folder(directory: Path, journal: ModelJournal) -> Path:
-    (directory / "run.json").write_text(json.dumps(SPECIFICATION), encoding="utf-8")
-    journal.write(directory)
-    return directory
+from tests.model_journal import BEGAN, MODEL, ModelJournal, accepted, rejected, run_folder, whole_run
 
 
 def invoke(*arguments: str) -> Result:
@@ -50,7 +38,7 @@ def shown(journal: ModelJournal, full: bool = False, width: int = 100) -> str:
 
 
 def test_the_builder_writes_what_the_journal_reads(tmp_path: Path) -> None:
-    record = read_record(folder(tmp_path, whole_run()))
+    record = read_record(run_folder(tmp_path, whole_run()))
     assert [trial.outcome for trial in record.trials] == ["ok", "illegal", "ok", "ok"]
     charged = accounts_of(read_events(tmp_path)).charged
     assert (record.spent.calls, record.spent.tokens, record.spent.usd) == (charged.calls, charged.tokens, charged.usd)
@@ -94,7 +82,7 @@ def test_a_baseline_that_is_judged_takes_its_time() -> None:
     journal.trial(accepted(4.0))
     run = trace_of(journal.events)
     assert (run.started, run.ended) == (BEGAN + 3.5, BEGAN + 5)
-    lengths = {span.name: (span.end - span.start) / 1e9 for span in spans(journal)}
+    lengths = {span.name: (span.end - span.start) / 1e9 for span in spans_of(run, "matmul", "llm", "identity")}
     assert lengths == {"run matmul": 1.5, "judge trial 0": 1.5, "legality": 0.5, "timing": 1.0}
 
 
@@ -115,7 +103,7 @@ def test_whatever_a_model_takes_for_arguments_is_shown(arguments: Any) -> None:
     for full in (False, True):
         assert "evaluate" in shown(journal, full)
     assert json.loads(json.dumps(trace_json(trace_of(journal.events), full=True)))
-    assert spans(journal)
+    assert spans_of(trace_of(journal.events), "matmul", "llm", "identity")
 
 
 def test_lost_calls_stand_in_their_chain() -> None:
@@ -203,7 +191,7 @@ def test_a_model_cannot_drive_the_terminal() -> None:
 
 
 def test_one_chain_and_one_step_can_be_picked(tmp_path: Path) -> None:
-    run = folder(tmp_path, whole_run())
+    run = run_folder(tmp_path, whole_run())
     picked = invoke(str(run), "--chain", "0", "--step", "2")
     assert picked.exit_code == 0
     assert "trial 3" in picked.output
@@ -216,13 +204,13 @@ def test_one_chain_and_one_step_can_be_picked(tmp_path: Path) -> None:
 
 
 def test_the_command_shows_the_accounts_below_the_tree(tmp_path: Path) -> None:
-    result = invoke(str(folder(tmp_path, whole_run())))
+    result = invoke(str(run_folder(tmp_path, whole_run())))
     assert result.exit_code == 0
     assert f"  calls      4 of {MODEL}; 1 failed (1 overloaded)" in result.output
 
 
 def test_json_is_one_document(tmp_path: Path) -> None:
-    run = folder(tmp_path, whole_run())
+    run = run_folder(tmp_path, whole_run())
     data = json.loads(invoke(str(run), "--json").output)
     assert data["policy"] == "llm"
     assert data["accounts"]["calls"] == 4
@@ -236,13 +224,13 @@ def test_json_is_one_document(tmp_path: Path) -> None:
 def test_half_a_character_of_a_model_stays_json(tmp_path: Path) -> None:
     journal = ModelJournal()
     journal.call(0, 1, content=[{"type": "text", "text": "é \ud800"}], outcome="end_turn")
-    result = invoke(str(folder(tmp_path, journal)), "--json", "--full")
+    result = invoke(str(run_folder(tmp_path, journal)), "--json", "--full")
     content = json.loads(result.output)["chains"][0]["steps"][0]["calls"][0]["content"]
     assert content[0]["text"] == "é \ud800"
 
 
 def test_a_torn_last_line_is_left_out(tmp_path: Path) -> None:
-    run = folder(tmp_path, whole_run())
+    run = run_folder(tmp_path, whole_run())
     with (run / FILE_NAME).open("a") as file:
         file.write('{"v": 1, "event": "call", "chai')
     before = (run / FILE_NAME).read_bytes()
@@ -266,7 +254,7 @@ def test_what_is_no_run_is_said(tmp_path: Path) -> None:
 
 
 def test_a_run_that_has_only_begun(tmp_path: Path) -> None:
-    run = folder(tmp_path, ModelJournal())
+    run = run_folder(tmp_path, ModelJournal())
     result = invoke(str(run))
     assert result.exit_code == 0
     assert "not begun" in result.output
@@ -278,160 +266,6 @@ def test_full_json_has_everything_of_a_call() -> None:
     call = data["chains"][0]["steps"][0]["calls"][1]
     assert call["messages"][0]["role"] == "user"
     assert [block["type"] for block in call["content"]] == ["thinking", "tool_use"]
-
-
-def spans(journal: ModelJournal | None = None) -> tuple[Span, ...]:
-    return spans_of(trace_of((journal or whole_run()).events), "matmul", "llm", "identity")
-
-
-def test_spans_nest_in_time_and_by_parent() -> None:
-    found = {span.span_id: span for span in spans()}
-    assert len(found) == len(spans()), "no id occurs twice"
-    root, *others = spans()
-    assert (root.name, root.parent_id) == ("run matmul", "")
-    assert (root.start, root.end) == (round(BEGAN * 1e9), round((BEGAN + 13.5) * 1e9))
-    for span in others:
-        parent = found[span.parent_id]
-        assert parent.start <= span.start <= span.end <= parent.end, span.name
-    names = [span.name for span in spans()]
-    assert names.count(f"chat {MODEL}") == 4
-    assert names.count("execute_tool evaluate") == 2, "the fallback's trial is no tool call"
-    assert names.count("legality") == 3
-
-
-def test_a_call_s_span_follows_the_conventions() -> None:
-    from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
-
-    known = {value for name, value in vars(gen_ai_attributes).items() if name.startswith("GEN_AI_")}
-    used = {name for span in spans() for name in span.attributes if name.startswith("gen_ai.")}
-    assert used <= known
-    call = next(span for span in spans() if span.attributes.get("loopwright.is_repair"))
-    assert call.is_client
-    assert call.attributes["gen_ai.usage.input_tokens"] == 1300, "cached tokens are input as well"
-    assert call.attributes["gen_ai.usage.cache_read.input_tokens"] == 1000
-    assert call.attributes["loopwright.prompt.system"] == 900
-    failed = next(span for span in spans() if span.error)
-    assert (failed.attributes["error.type"], failed.error) == ("overloaded", "the service is overloaded")
-
-
-def test_spans_of_a_run_keep_their_ids_as_it_goes_on() -> None:
-    journal = whole_run()
-    before = {span.span_id for span in spans(journal)}
-    journal.call(1, 2, Usage(10))
-    assert before < {span.span_id for span in spans(journal)}
-    other = spans_of(trace_of(journal.events), "matmul", "llm", "another run")
-    assert other[0].trace_id != spans(journal)[0].trace_id
-
-
-def test_spans_hold_neither_prompts_nor_answers() -> None:
-    journal = whole_run()
-    journal.call(0, 3, content=[{"type": "text", "text": "my secret plan"}], outcome="end_turn")
-    text = otlp_json(spans(journal))
-    assert "secret" not in text
-    assert "go on" not in text
-
-
-def test_the_file_is_otlp_json(tmp_path: Path) -> None:
-    from google.protobuf.json_format import Parse
-    from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
-
-    run, file = folder(tmp_path, whole_run()), tmp_path / "spans.jsonl"
-    result = invoke(str(run), "--otel", str(file))
-    assert result.exit_code == 0, result.output
-    (line,) = file.read_text().splitlines()
-    data = Parse(line, TracesData())
-    written = data.resource_spans[0].scope_spans[0].spans
-    expected = spans_of(trace_of(whole_run().events), "matmul", "llm", (run / "run.json").read_text())
-    assert [span.name for span in written] == [span.name for span in expected]
-    assert [span.start_time_unix_nano for span in written] == [span.start for span in expected]
-    raw = json.loads(line)["resourceSpans"][0]["scopeSpans"][0]["spans"]
-    assert [span["spanId"] for span in raw] == [span.span_id for span in expected]
-    assert all(len(span["traceId"]) == 32 for span in raw)
-    unwritable = invoke(str(run), "--otel", str(tmp_path / "none" / "file"))
-    assert unwritable.exit_code == WRONG_INPUT
-
-
-class _Collector(BaseHTTPRequestHandler):
-    """Keeps what is posted to it."""
-
-    received: list[tuple[str, str, bytes]]
-    status = 200
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        type(self).received.append((self.path, self.headers["Content-Type"], body))
-        self.send_response(self.status)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing."""
-
-
-@pytest.fixture
-def collector() -> Generator[tuple[str, type[_Collector]]]:
-    handler = type("Collector", (_Collector,), {"received": []})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_address[1]}/v1/traces", handler
-        finally:
-            server.shutdown()
-            thread.join()
-
-
-def attributes_of(span: Any) -> Mapping[str, Any]:
-    values = {one.key: one.value for one in span.attributes}
-    return {key: getattr(value, value.WhichOneof("value")) for key, value in values.items()}
-
-
-def test_a_collector_gets_the_spans(tmp_path: Path, collector: tuple[str, type[_Collector]]) -> None:
-    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-
-    url, handler = collector
-    journal = whole_run()
-    for step in range(3, 3 + BATCH // 4):
-        journal.trial(accepted(2.0), 0, step, seconds=2.0)
-    run = folder(tmp_path, journal)
-    result = invoke(str(run), "--otlp", url)
-    assert result.exit_code == 0, result.output
-    assert len(handler.received) == 2, "so many spans go in two requests"
-    got: list[Any] = []
-    for path, content_type, body in handler.received:
-        assert (path, content_type) == ("/v1/traces", "application/x-protobuf")
-        request = ExportTraceServiceRequest.FromString(body)
-        for resource in request.resource_spans:
-            assert {one.key: one.value.string_value for one in resource.resource.attributes} == {
-                "service.name": "loopwright"
-            }
-            got += [span for scope in resource.scope_spans for span in scope.spans]
-    expected = spans_of(trace_of(journal.events), "matmul", "llm", (run / "run.json").read_text())
-    assert [span.span_id.hex() for span in got] == [span.span_id for span in expected]
-    assert [span.parent_span_id.hex() for span in got] == [span.parent_id for span in expected]
-    assert [(s.start_time_unix_nano, s.end_time_unix_nano) for s in got] == [(s.start, s.end) for s in expected]
-    call = next(span for span in got if span.name == f"chat {MODEL}")
-    assert attributes_of(call)["gen_ai.usage.output_tokens"] == 100
-    assert [span.status.message for span in got if span.status.code == 2] == ["the service is overloaded"]
-
-
-def test_a_collector_that_refuses_is_one_message(tmp_path: Path, collector: tuple[str, type[_Collector]]) -> None:
-    url, handler = collector
-    handler.status = 400
-    result = invoke(str(folder(tmp_path, whole_run())), "--otlp", url)
-    assert result.exit_code == INFRASTRUCTURE_FAILED
-    assert "did not take the spans" in result.output
-    assert "400" in result.output, "why is a part of the message"
-    assert len(result.output.splitlines()) == 1
-    assert invoke(str(tmp_path), "--otlp", "localhost:4318").exit_code == WRONG_INPUT
-
-
-def test_without_the_extra_one_message_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
-    result = invoke(str(folder(tmp_path, whole_run())), "--otlp", "http://127.0.0.1:9/v1/traces")
-    assert result.exit_code == WRONG_INPUT
-    assert "pip install 'loopwright[trace]'" in result.output
-    assert invoke(str(tmp_path), "--otel", str(tmp_path / "spans.jsonl")).exit_code == 0
 
 
 def test_looking_loads_nothing_heavy() -> None:
