@@ -16,12 +16,14 @@ from optimizer.plan import Plan
 from optimizer.policies.llm import Llm
 from optimizer.verdict import Measurement, Status, Verdict
 from tests.fakes import NumberProblem, NumberVerifier, Watcher
+from tests.model_server import Reply, call, say
 from verifiers.legality import Legality
 
 KEY = "sk-ant-test-never-to-be-recorded-42"
 ONE_CHAIN, NO_LIMITS = Plan(), Limits()
 SOON: Mapping[str, str] = {"retry-after": "0.01"}
 """Headers of an error after which the client may come back at once."""
+NONSENSE = say("What a lovely problem this is.")
 
 
 @dataclass
@@ -117,3 +119,12 @@ def unmarked(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def _unmarked(block: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in block.items() if key != "cache_control"}
+
+
+def number(value: float) -> Reply:
+    return call("evaluate", candidate=str(value))
+
+
+def failures(run: Finished) -> list[str | None]:
+    """Of each call, in order; None for one that was answered."""
+    return [event["failure"] and event["failure"]["kind"] for event in run.events("call")]
