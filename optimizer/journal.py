@@ -27,14 +27,19 @@ from types import TracebackType
 from typing import Any, Self
 
 from optimizer.budget import Amounts
-from optimizer.candidate import Candidate
 from optimizer.errors import InfrastructureError, UserError
 from optimizer.plan import StopReason
 from optimizer.protocols import Proposal
 from optimizer.run_lock import acquire
 from optimizer.selection import Finalist
 from optimizer.trial import Cost, Trial
-from optimizer.verdict import Measurement, Reason, Status, Verdict
+from optimizer.trial_json import (
+    finalist_from_json,
+    finalist_to_json,
+    proposal_from_json,
+    trial_from_json,
+    trial_to_json,
+)
 
 VERSION = 1
 OWN_EVENTS = ("proposal", "reserved", "settled", "trial", "finalists", "finished")
@@ -117,7 +122,7 @@ class Journal:
         self._append("trial", True, trial=trial_to_json(trial), spent=asdict(spent))
 
     def finalists(self, finalists: Sequence[Finalist]) -> None:
-        self._append("finalists", True, finalists=[_finalist_to_json(finalist) for finalist in finalists])
+        self._append("finalists", True, finalists=[finalist_to_json(finalist) for finalist in finalists])
 
     def finished(self, reason: StopReason, chain_stops: Sequence[StopReason], spent: Amounts) -> None:
         self._append("finished", True, stop_reason=reason, chain_stops=list(chain_stops), spent=asdict(spent))
@@ -184,7 +189,7 @@ def record_of(events: Sequence[Mapping[str, Any]]) -> Record:
                     pending.pop((trial.chain, trial.step), None)
                     spent = Amounts(**event["spent"])
                 case "finalists":
-                    finalists = tuple(_finalist_from_json(data) for data in event["finalists"])
+                    finalists = tuple(finalist_from_json(data) for data in event["finalists"])
                 case "finished":
                     stop_reason = StopReason(event["stop_reason"])
                     chain_stops = tuple(StopReason(stop) for stop in event["chain_stops"])
@@ -200,73 +205,6 @@ def record_of(events: Sequence[Mapping[str, Any]]) -> Record:
     for _, amount in unsettled.values():
         spent = spent.plus(amount)
     return Record(tuple(trials), pending, spent, unsettled, tuple(notes), finalists, stop_reason, chain_stops)
-
-
-def trial_to_json(trial: Trial) -> dict[str, Any]:
-    """A trial as JSON; `trial_from_json` is the inverse."""
-    return {
-        "number": trial.number,
-        "chain": trial.chain,
-        "step": trial.step,
-        "text": trial.candidate.text,
-        "digest": trial.candidate.digest,
-        "verdicts": [asdict(verdict) for verdict in trial.verdicts],
-        "feedback": trial.feedback,
-        "rationale": trial.rationale,
-        "cost": asdict(trial.cost),
-        "when": trial.when,
-    }
-
-
-def trial_from_json(data: Mapping[str, Any]) -> Trial:
-    """Raises `KeyError`, `TypeError` or `ValueError` for JSON that is no trial."""
-    return Trial(
-        number=data["number"],
-        chain=data["chain"],
-        step=data["step"],
-        candidate=Candidate(data["text"], data["digest"]),
-        verdicts=tuple(verdict_from_json(verdict) for verdict in data["verdicts"]),
-        feedback=data["feedback"],
-        rationale=data["rationale"],
-        cost=Cost(**data["cost"]),
-        when=data["when"],
-    )
-
-
-def proposal_from_json(data: Mapping[str, Any]) -> Proposal:
-    """Raises `KeyError`, `TypeError` or `ValueError` for JSON that is no proposal."""
-    return Proposal(
-        data["text"],
-        data["rationale"],
-        Cost(**data["cost"]),
-        data.get("malformed", ""),
-        StopReason(data.get("stop", "given_up")),
-    )
-
-
-def verdict_from_json(data: Mapping[str, Any]) -> Verdict:
-    """The inverse of `dataclasses.asdict`. Raises `KeyError`, `TypeError` or `ValueError` for what is no verdict."""
-    values = dict(data)
-    values["status"] = Status(data["status"])
-    values["reason"] = None if data["reason"] is None else Reason(data["reason"])
-    values["measurement"] = None if data["measurement"] is None else _measurement_from_json(data["measurement"])
-    return Verdict(**values)
-
-
-def _measurement_from_json(data: Mapping[str, Any]) -> Measurement:
-    values = dict(data)
-    low, high = data["interval"]
-    values["interval"] = (low, high)
-    return Measurement(**values)
-
-
-def _finalist_to_json(finalist: Finalist) -> dict[str, Any]:
-    return {"trial": finalist.trial, "answer": asdict(finalist.answer)}
-
-
-def _finalist_from_json(data: Mapping[str, Any]) -> Finalist:
-    answer = data["answer"]
-    return Finalist(data["trial"], verdict_from_json(answer) if "status" in answer else _measurement_from_json(answer))
 
 
 def _finite(value: Any) -> Any:

@@ -10,11 +10,12 @@ from typing import Any
 
 from optimizer.budget import Amounts
 from optimizer.candidate import Candidate
-from optimizer.journal import FILE_NAME, VERSION, trial_to_json
+from optimizer.journal import FILE_NAME, VERSION
 from optimizer.llm.messages import Usage
 from optimizer.plan import StopReason
 from optimizer.protocols import Proposal
 from optimizer.trial import Cost, Trial
+from optimizer.trial_json import trial_to_json
 from optimizer.verdict import Measurement, Reason, Status, Verdict
 
 SPECIFICATION = {"problem": {"kind": "kernel", "kernel": "matmul"}, "policy": "llm", "created": "2026-11-30T07:00:00"}

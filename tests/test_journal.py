@@ -14,11 +14,12 @@ import pytest
 from optimizer.budget import Amounts
 from optimizer.candidate import Candidate
 from optimizer.errors import UserError
-from optimizer.journal import FILE_NAME, Journal, read_record, trial_from_json, trial_to_json
+from optimizer.journal import FILE_NAME, Journal, read_record
 from optimizer.plan import StopReason
 from optimizer.protocols import Proposal
 from optimizer.selection import Finalist
 from optimizer.trial import Cost, Trial
+from optimizer.trial_json import trial_from_json, trial_to_json
 from optimizer.verdict import Measurement, Reason, Status, Verdict
 
 TRIAL = Trial(

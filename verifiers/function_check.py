@@ -17,8 +17,8 @@ from typing import Any, ClassVar, cast
 
 from optimizer.candidate import Candidate
 from optimizer.errors import InfrastructureError, UserError
-from optimizer.journal import verdict_from_json
 from optimizer.protocols import Problem, Verifier
+from optimizer.trial_json import verdict_from_json
 from optimizer.verdict import Measurement, Reason, Status, Verdict
 from verifiers.sandbox import Ended, run_once
 

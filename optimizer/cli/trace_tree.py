@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from optimizer.journal import verdict_from_json
 from optimizer.llm.accounts import usd_text
 from optimizer.llm.spans import tool_text
 from optimizer.llm.trace import Call, Chain, Event, Part, RunTrace, Step
 from optimizer.trial import Trial
+from optimizer.trial_json import verdict_from_json
 from optimizer.verdict import Measurement, Verdict
 from optimizer.wording import score_text, seconds_text
 

@@ -12,11 +12,11 @@ from typing import Any, cast
 
 from optimizer.budget import Amounts
 from optimizer.errors import UserError
-from optimizer.journal import proposal_from_json, trial_from_json
 from optimizer.llm.messages import Answer, Block, Failure, Message, Outcome, Usage
 from optimizer.plan import StopReason
 from optimizer.protocols import Proposal
 from optimizer.trial import Trial
+from optimizer.trial_json import proposal_from_json, trial_from_json
 
 Event = Mapping[str, Any]
 

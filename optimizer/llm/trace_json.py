@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from optimizer.journal import trial_to_json
 from optimizer.llm.trace import Call, Chain, Flight, Part, RunTrace, Step
+from optimizer.trial_json import trial_to_json
 
 
 def trace_json(run: RunTrace, full: bool = False) -> dict[str, Any]:

@@ -32,7 +32,8 @@ from optimizer.measure.recent import Recent
 from optimizer.measure.references import References
 from optimizer.measure.runner import Runner
 from optimizer.measure.statistics import Ratio
-from optimizer.measure.timing import Stopwatch, TimingMemory
+from optimizer.measure.timed_original import TimingMemory
+from optimizer.measure.timing import Stopwatch
 from optimizer.measure.worker import Step, Worker
 from optimizer.verdict import Measurement, Reason
 

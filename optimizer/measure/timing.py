@@ -12,9 +12,7 @@ because it is generated; a text that somebody else wrote is worth reading before
 
 from __future__ import annotations
 
-import math
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -25,34 +23,26 @@ from optimizer.errors import InfrastructureError, LoopwrightError
 from optimizer.measure.commands import Form, TimeCommand, TimeReport
 from optimizer.measure.comparison import Difference, Results, arrays_of, bit_difference, scale_difference
 from optimizer.measure.failure import WorkerFailure
-from optimizer.measure.guards import GuardedArguments
-from optimizer.measure.inputs import Values, bytes_of, make_values
+from optimizer.measure.inputs import bytes_of
 from optimizer.measure.load import OtherLoad
-from optimizer.measure.recent import Recent
-from optimizer.measure.references import sensitivity_of
 from optimizer.measure.runner import Called, CallError, Code, Runner
 from optimizer.measure.statistics import FEW, paired_ratio
+from optimizer.measure.timed_original import QUIET_SECONDS, Reference, TimedOriginal, TimingMemory, calls_of_a_sample
 from optimizer.measure.worker import Step
 from optimizer.measure.workload import size_text
 from optimizer.verdict import Reason
 
-SAMPLE_SECONDS = 0.02
-"""A sample is as many calls as take about so long, far above the clock's step and the cost of a call."""
-MOST_CALLS = 2000
 SLOW_ROUNDS = 2
 """At least, when calls are slow; the first one counts then."""
 NARROW = 0.01
 """A ratio that is known this well needs no more rounds."""
 SLOWDOWN_ALLOWED = 20.0
 """How much longer than its first call a candidate's later ones may take before it is killed."""
-QUIET_SECONDS = 0.0005
-"""What this side needs to go to sleep; it must not do so on a processor that is being timed."""
 HIDDEN_PART = 0.3
 """A larger part of a sample's time by this clock must not be missing in what the process says that it took, ..."""
 HIDDEN_SECONDS = 0.005
 """... and neither must more seconds; what restoring the inputs takes is known and does not count."""
 CLOCK_TOLERANCE = 1.01
-FEWEST_EMPTY_CALLS = 5
 OVERHEAD_MULTIPLE = 2.0
 """How much longer restoring the inputs may take where others have used the caches meanwhile."""
 BUSY_PROCESSORS = 0.2
@@ -60,34 +50,8 @@ SLOWED = 2.0
 """How many times longer than alone the original may take beside candidates; ..."""
 PLAINLY_SLOWED = 5.0
 """... a busy machine cannot explain so many."""
-KEPT_REFERENCES = 2
-KEPT_RESULTS = 256
 TOLERANCES = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-4}
 """Relative to an array's largest magnitude; the precise comparison was made on smaller inputs."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """What the original leaves behind on the timed inputs."""
-
-    results: Results
-    seconds: float
-    """Of that call."""
-    overhead: float
-    """What a call takes besides the function: restoring the arrays, by this process's clock."""
-
-
-@dataclass(frozen=True, slots=True)
-class TimingMemory:
-    """What timing windows share."""
-
-    originals: dict[str, float] = field(default_factory=dict[str, float])
-    """Seconds of the original in the clean process, by the workload's key."""
-
-    values: Recent[Values] = field(default_factory=lambda: Recent(1))
-    references: Recent[Reference] = field(default_factory=lambda: Recent(KEPT_REFERENCES))
-    """Large arrays."""
-    comparable: Recent[bool] = field(default_factory=lambda: Recent(KEPT_RESULTS))
 
 
 class Stopwatch:
@@ -106,13 +70,11 @@ class Stopwatch:
 
         `module` is the file of the original's source; `until` is a time of `time.monotonic()`.
         """
-        self._runner, self._clean_runner, self._memory = runner, clean_runner, memory
+        self._runner, self._memory = runner, memory
+        self._is_clean = runner is clean_runner
         self._command, self._workload, self._until = command, command.workload, until
-        self._original = Code(Form.ORIGINAL, str(module), self._workload.function, self._workload)
-        self._values = memory.values.get(
-            (self._workload.key, command.seed), lambda: make_values(self._workload, command.seed)
-        )
-        self._guarded = GuardedArguments(self._values)
+        self._original = TimedOriginal(clean_runner, memory, self._workload, command.seed, module, until)
+        self._guarded = self._original.guarded
         self._keys: list[str] = []
         self._hidden: list[list[float]] = [[] for _ in command.codes]
         """For each contestant the parts of its samples' time that it does not own up to."""
@@ -121,7 +83,7 @@ class Stopwatch:
 
     def run(self) -> TimeReport:
         """Raises `WorkerFailure` for a candidate that is wrong at this size, or whose time cannot be believed."""
-        reference, is_fresh = self._reference()
+        reference, is_fresh = self._original.reference()
         self._guarded.restore()
         self._runner.load(self._guarded, self._original_step("handing over inputs"))
         self._keys = [self._built(number) for number in range(len(self._command.codes))]
@@ -129,7 +91,7 @@ class Stopwatch:
         try:
             # The original comes first among the contestants and last here: a bad candidate must not cost its time.
             first = [self._first(number, reference, is_fresh) for number in reversed(range(len(self._keys)))][::-1]
-            calls = [max(1, min(MOST_CALLS, math.ceil(SAMPLE_SECONDS / seconds))) for seconds in first]
+            calls = [calls_of_a_sample(seconds) for seconds in first]
             rounds = self._rounds(first, calls, reference)
         except WorkerFailure as failure:
             failure.other_load = load.processors()
@@ -141,14 +103,14 @@ class Stopwatch:
             seconds=tuple(tuple(samples) for samples in rounds),
             original_seconds=reference.seconds,
             calls=tuple(calls),
-            input_bytes=bytes_of(self._values),
+            input_bytes=bytes_of(self._original.values),
             other_load=other_load,
         )
 
     def _built(self, number: int) -> str:
         code = self._command.codes[number]
         if code is None:
-            return self._runner.build(self._original, self._original_step("compiling the original"))
+            return self._runner.build(self._original.code, self._original_step("compiling the original"))
         seconds = min(self._command.build_seconds, self._left)
         step = Step("compiling", seconds, self._blamed(number), Reason.BUILD_FAILED)
         return self._runner.build(Code(Form.CANDIDATE, code, self._workload.function), step)
@@ -164,7 +126,7 @@ class Stopwatch:
         return None if self._is_original(number) else number
 
     def _original_step(self, what: str) -> Step:
-        return Step(f"{what} at {size_text(self._workload.sizes)}", self._left)
+        return self._original.step(what)
 
     def _step(self, number: int, allowance: float) -> Step:
         if self._is_original(number):
@@ -172,52 +134,12 @@ class Stopwatch:
         seconds = min(allowance, self._left)
         return Step(f"a call at {size_text(self._workload.sizes)}", seconds, number, Reason.TOO_SLOW)
 
-    def _reference(self) -> tuple[Reference, bool]:
-        """What the original does in the clean process, and whether it had to run for that just now."""
-        is_fresh = False
-
-        def run() -> Reference:
-            nonlocal is_fresh
-            is_fresh = True
-            results, seconds = self._run_original(self._values)
-            return Reference(results, seconds, self._overhead())
-
-        return self._memory.references.get((self._workload.key, self._command.seed), run), is_fresh
-
-    def _overhead(self) -> float:
-        """What a call in the clean process takes when the function does nothing."""
-        step = self._original_step("a function that does nothing")
-        self._clean_runner.load(self._guarded, step)
-        key = self._clean_runner.build(Code(Form.NOTHING, "", ""), step)
-        seconds, calls = math.inf, FEWEST_EMPTY_CALLS
-        while calls:
-            called = self._clean_runner.call(key, step, calls=calls, restored=self._workload.written)
-            seconds = max(called.visible, 1e-6) / calls
-            # As many as make the cost of asking small, if those were too few.
-            wanted = min(MOST_CALLS, math.ceil(SAMPLE_SECONDS / seconds))
-            calls = wanted if wanted > 2 * calls else 0
-        self._clean_runner.unload(step)
-        return seconds
-
-    def _run_original(self, values: Values) -> tuple[Results, float]:
-        """One call in the clean process, and its seconds."""
-        guarded = self._guarded if values is self._values else GuardedArguments(values)
-        guarded.restore()
-        step = self._original_step("the original")
-        self._clean_runner.load(guarded, step)
-        called = self._call(self._clean_runner, self._clean_runner.build(self._original, step), step)
-        self._clean_runner.receive(guarded, step)
-        results = arrays_of(guarded.values, self._workload.written)
-        results |= self._clean_runner.returned(called, guarded, step, None)
-        self._clean_runner.unload(step)
-        return results, called.report.seconds
-
     def _first(self, number: int, reference: Reference, is_fresh: bool) -> float:
         """Seconds of the first call, which warms everything up."""
-        if self._is_original(number) and is_fresh and self._runner is self._clean_runner:
+        if self._is_original(number) and is_fresh and self._is_clean:
             return reference.seconds
         step = self._step(number, self._command.cutoff)
-        called = self._call(self._runner, self._keys[number], step, threads=self._command.threads)
+        called = self._call(self._keys[number], step, threads=self._command.threads)
         self._look(number, called, reference, is_first=True)
         return called.report.seconds
 
@@ -254,7 +176,6 @@ class Stopwatch:
         """Mean seconds of `calls` calls."""
         step = self._step(number, max(self._command.cutoff, SLOWDOWN_ALLOWED * first) * calls)
         called = self._call(
-            self._runner,
             self._keys[number],
             step,
             threads=self._command.threads,
@@ -264,8 +185,7 @@ class Stopwatch:
         )
         self._look(number, called, reference)
         if self._is_original(number):
-            is_clean = self._runner is self._clean_runner
-            self._originals.append(called.report.seconds / calls if is_clean else called.undisturbed)
+            self._originals.append(called.report.seconds / calls if self._is_clean else called.undisturbed)
         return called.report.seconds / calls
 
     def _look(self, number: int, called: Called, reference: Reference, *, is_first: bool = False) -> None:
@@ -285,7 +205,9 @@ class Stopwatch:
             self._guarded.restore()
             self._runner.load(self._guarded, step)
         difference = self._difference(results, reference.results)
-        if difference and (self._workload.is_strict or self._is_original(number) or self._is_comparable(reference)):
+        if difference and (
+            self._workload.is_strict or self._is_original(number) or self._original.is_comparable(reference)
+        ):
             raise self._failure(number, Reason.WRONG_RESULT, str(difference))
         if is_first:
             self._guarded.restore(written)
@@ -310,13 +232,13 @@ class Stopwatch:
         if not self._originals:
             return
         seconds, key = median(self._originals), self._workload.key
-        if self._runner is self._clean_runner:
+        if self._is_clean:
             self._memory.originals[key] = seconds
             return
         if key not in self._memory.originals or seconds <= SLOWED * self._memory.originals[key]:
             return
         # The machine may be slower than it was.
-        alone = self._seconds_alone()
+        alone = self._original.seconds_alone()
         if seconds <= SLOWED * alone:
             return
         detail = f"it takes {seconds:.3g} s beside candidates, and {alone:.3g} s alone"
@@ -324,21 +246,9 @@ class Stopwatch:
             raise InfrastructureError(f"the original: {detail}; the machine is too busy to tell why")
         raise self._failure(0, Reason.SUSPICIOUS, detail)
 
-    def _seconds_alone(self) -> float:
-        """Of a call of the original in the clean process, now."""
-        step, written = self._original_step("the original"), self._workload.written
-        self._guarded.restore()
-        self._clean_runner.load(self._guarded, step)
-        key = self._clean_runner.build(self._original, step)
-        first = self._call(self._clean_runner, key, step).report.seconds
-        calls = max(1, min(MOST_CALLS, math.ceil(SAMPLE_SECONDS / first)))
-        sample = self._call(self._clean_runner, key, step, calls=calls, restored=written, pause=QUIET_SECONDS)
-        self._clean_runner.unload(step)
-        return sample.report.seconds / calls
-
-    def _call(self, runner: Runner, key: str, step: Step, **options: Any) -> Called:
+    def _call(self, key: str, step: Step, **options: Any) -> Called:
         try:
-            return runner.call(key, step, **options)
+            return self._runner.call(key, step, **options)
         except CallError as error:
             if step.contestant is None:
                 raise InfrastructureError(f"{step.what} raises {error.text}") from error
@@ -353,17 +263,6 @@ class Stopwatch:
         if difference is None or self._workload.is_strict:
             return difference
         return scale_difference(results, expected, TOLERANCES)
-
-    def _is_comparable(self, reference: Reference) -> bool:
-        """Whether the original's own results do not change as much when the last bit of its inputs does."""
-
-        def run() -> bool:
-            return (
-                sensitivity_of(lambda values: self._run_original(values)[0], self._values, reference.results)
-                is not None
-            )
-
-        return self._memory.comparable.get((self._workload.key, self._command.seed), run)
 
     def _failure(self, number: int, reason: Reason, what: str) -> LoopwrightError:
         place = f"at {size_text(self._workload.sizes)}"
