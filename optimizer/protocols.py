@@ -71,12 +71,15 @@ class Proposal:
     """Why the chain ends, when there is no text: one of those that a policy can know."""
 
     def __post_init__(self) -> None:
-        given: object = self.text
-        # A policy may be a plug-in, and what is no text must not get into the journal, where it would stay.
-        if not isinstance(given, str | None):
-            raise TypeError(f"a proposal is a text or None, not {given!r}")
+        _check_text(self.text)
         if self.stop not in POLICY_STOPS:
             raise ValueError(f"a policy cannot end a chain as {self.stop}")
+
+
+def _check_text(text: object) -> None:
+    """A policy may be a plug-in, and what is no text must not get into the journal, where it would stay."""
+    if not isinstance(text, str | None):
+        raise TypeError(f"a proposal is a text or None, not {text!r}")
 
 
 class Policy(Protocol):

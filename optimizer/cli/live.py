@@ -106,7 +106,7 @@ def render(progress: Progress) -> RenderableType:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=progress.problem, title_justify="left", expand=False)
+    table = Table(title=Text(printable(progress.problem)), title_justify="left", expand=False)
     for name in ("chain", "step", "best", "outcomes", "now"):
         table.add_column(name, justify="right" if name in ("chain", "step", "best") else "left", overflow="fold")
     for number, chain in enumerate(progress.chains):
