@@ -33,7 +33,7 @@ def child() -> Generator[None]:
 def orphan() -> Generator[None]:
     """Nobody's child, in a session of its own, known by its temporary folder only."""
     shell = subprocess.run(
-        ["/bin/sh", "-c", "setsid sleep 20 >/dev/null & echo $!"], capture_output=True, text=True, check=True
+        ["/bin/sh", "-c", "setsid sleep 20 >/dev/null 2>&1 & echo $!"], capture_output=True, text=True, check=True
     )
     try:
         yield
