@@ -20,5 +20,5 @@ class Candidate:
 
 
 def digest_of(text: str) -> str:
-    """The first 16 hexadecimal digits of the SHA-256 of a text."""
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    """The first 16 hexadecimal digits of the SHA-256 of a text, which need not be one that UTF-8 can hold."""
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]

@@ -148,6 +148,7 @@ def read_events(directory: Path) -> list[dict[str, Any]]:
     """
     path = directory / FILE_NAME
     try:
+        _check_is_file(path)
         content = path.read_bytes()
     except FileNotFoundError:
         return []
@@ -207,6 +208,16 @@ def record_of(events: Sequence[Mapping[str, Any]]) -> Record:
     return Record(tuple(trials), pending, spent, unsettled, tuple(notes), finalists, stop_reason, chain_stops)
 
 
+def check_order(record: Record) -> None:
+    """Raise `UserError` unless trials are numbered by their places, as lines that were moved about or lost are not."""
+    for place, trial in enumerate(record.trials):
+        if trial.number != place:
+            raise UserError(f"the journal is damaged: trial {trial.number} stands in the place of trial {place}")
+    for finalist in record.finalists or ():
+        if not 0 <= finalist.trial < len(record.trials):
+            raise UserError(f"the journal is damaged: its finalist {finalist.trial} is none of its trials")
+
+
 def _finite(value: Any) -> Any:
     """The same JSON value, with numbers that JSON does not have written as text."""
     if isinstance(value, float):
@@ -237,10 +248,17 @@ def _append_whole(file: int, line: bytes, sync: bool) -> None:
         raise
 
 
+def _check_is_file(path: Path) -> None:
+    """Raise `UserError` for what is there and may never end when it is read."""
+    if path.exists() and not path.is_file():
+        raise UserError(f"{path} is no file")
+
+
 def _repair(path: Path) -> list[dict[str, Any]]:
     """The events of a journal, whose file afterwards ends with the last whole one."""
     if not path.exists():
         return []
+    _check_is_file(path)
     content = path.read_bytes()
     events, whole = _parse(content, path)
     if whole < len(content) or not content.endswith(b"\n"):
@@ -276,6 +294,6 @@ def _parse(content: bytes, path: Path) -> tuple[list[dict[str, Any]], int]:
 def _event_of(line: bytes) -> dict[str, Any] | None:
     try:
         event = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return event if isinstance(event, dict) and "event" in event else None

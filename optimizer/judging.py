@@ -75,7 +75,8 @@ def _shown(found: Measurement) -> str:
 def _ask(verifier: Verifier, problem: Any, candidate: Candidate) -> Verdict:
     started = time.perf_counter()
     try:
-        verdict = verifier.verify(problem, candidate)
+        # Each gets one of its own, so that what is recorded is what was proposed, whatever a plug-in does with it.
+        verdict = verifier.verify(problem, replace(candidate))
     except InfrastructureError as error:
         verdict = Verdict(Status.ERROR, verifier.name, Reason.INFRASTRUCTURE, str(error))
     return replace(verdict, seconds=verdict.seconds or time.perf_counter() - started)

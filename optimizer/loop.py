@@ -28,7 +28,7 @@ from optimizer.events import (
     TrialStarted,
     Waiting,
 )
-from optimizer.journal import Journal, JournalFailed
+from optimizer.journal import Journal, JournalFailed, check_order
 from optimizer.judging import feedback_of, judge, malformed_answer, read_candidate
 from optimizer.plan import Plan, StopReason
 from optimizer.protocols import Attachable, Comparer, Policy, Problem, Proposal, Verifier
@@ -59,6 +59,7 @@ def run_loop(
     """
     observer = observer or Silent()
     record = journal.record
+    check_order(record)
     observer.notify(RunStarted(problem.name, plan, ledger.limits, _warnings(plan, ledger), len(record.trials)))
     search = _Search(problem, policies, verifiers, plan, ledger, journal, observer)
     search.ensure_baseline()

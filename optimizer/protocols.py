@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from optimizer.services import Services
 
 
+POLICY_STOPS = (StopReason.GIVEN_UP, StopReason.MODEL_REFUSED, StopReason.MODEL_STUCK)
+
+
 class Problem(Protocol):
     """What is being optimized. The loop knows nothing of it but this."""
 
@@ -65,7 +68,18 @@ class Proposal:
     malformed: str = ""
     """Why an answer from outside holds no candidate: recorded as `unparsable`, with what came instead as the text."""
     stop: StopReason = StopReason.GIVEN_UP
-    """Why the chain ends, when there is no text."""
+    """Why the chain ends, when there is no text: one of those that a policy can know."""
+
+    def __post_init__(self) -> None:
+        _check_text(self.text)
+        if self.stop not in POLICY_STOPS:
+            raise ValueError(f"a policy cannot end a chain as {self.stop}")
+
+
+def _check_text(text: object) -> None:
+    """A policy may be a plug-in, and what is no text must not get into the journal, where it would stay."""
+    if not isinstance(text, str | None):
+        raise TypeError(f"a proposal is a text or None, not {text!r}")
 
 
 class Policy(Protocol):

@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import shutil
 import signal
 import subprocess
 import sys
@@ -27,6 +26,7 @@ from typing import IO
 import psutil
 
 from optimizer.errors import InfrastructureError
+from optimizer.removal import remove_tree
 
 KEPT_VARIABLES = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 """All that a program inherits of the environment: no keys, no tokens, no home."""
@@ -110,7 +110,7 @@ class Sandbox:
         except OSError as error:
             os.close(life)
             if scratch:
-                shutil.rmtree(scratch, ignore_errors=True)
+                remove_tree(Path(scratch))
             raise InfrastructureError(f"cannot start {command[0]}: {error.strerror or error}") from error
         finally:
             os.close(life_read)
@@ -193,6 +193,8 @@ def _end(process: subprocess.Popen[bytes], life: int, scratch: str, mark: str) -
     try:
         process.wait(ENDING_SECONDS)
     except subprocess.TimeoutExpired:
+        # The program stopped its guard, whose children are all that it started as long as the guard is not dead.
+        started += _children(process.pid)
         process.kill()
         process.wait()
     if process.returncode == -signal.SIGKILL:
@@ -201,7 +203,7 @@ def _end(process: subprocess.Popen[bytes], life: int, scratch: str, mark: str) -
     for child in started:
         with suppress(psutil.Error):
             child.kill()
-    shutil.rmtree(scratch, ignore_errors=True)
+    remove_tree(Path(scratch))
 
 
 def _children(process_id: int) -> list[psutil.Process]:

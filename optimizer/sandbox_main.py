@@ -50,10 +50,12 @@ def main() -> NoReturn:
     status = _watch(child, life, wake)
     _clear(child)
     if os.getppid() != settings["parent"]:
-        # Nobody else is left to do it. Imported here because it takes longer than all else.
-        import shutil
+        # Nobody else is left to do it. Imported here because it takes longer than all else; by path, as nothing of ours
+        # can be imported by name.
+        import runpy
 
-        shutil.rmtree(settings["scratch"], ignore_errors=True)
+        removal = runpy.run_path(str(Path(__file__).with_name("removal.py")))
+        removal["remove_tree"](Path(settings["scratch"]))
     _end(status)
 
 

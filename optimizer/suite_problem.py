@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 import random
+import stat
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -17,6 +19,7 @@ from optimizer.text_problem import parse_text, read_text
 
 CONFIGURATION = ("conftest.py", "pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg")
 """Files beside the tests that decide what pytest does."""
+LARGEST_READ = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,7 @@ class SuiteProblem:
     tests: Path
     text: str
     locked: Mapping[str, str]
-    """Path within `root` -> SHA-256, of every file of the tests and of pytest's configuration."""
+    """Path within `root` -> digest, of every file of the tests and of pytest's configuration."""
 
     @classmethod
     def from_files(cls, file: str | Path, tests: str | Path, root: str | Path | None = None) -> Self:
@@ -97,12 +100,39 @@ class SuiteProblem:
 
 
 def locked_files(root: Path, tests: Path) -> dict[str, str]:
-    """Path within `root` -> SHA-256, of every file of the tests and of pytest's configuration in `root`."""
+    """Path within `root` -> digest, of every file of the tests and of pytest's configuration in `root`."""
     place = root / tests
-    files = [place] if place.is_file() else [path for path in place.rglob("*") if path.is_file()]
+    files = list(files_below(place)) if place.is_dir() else [place]
     files += [root / folder / name for folder in {Path(), *tests.parents} for name in CONFIGURATION]
     return {
-        path.relative_to(root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        path.relative_to(root).as_posix(): file_digest(path)
         for path in sorted(set(files))
         if path.is_file() and "__pycache__" not in path.parts
     }
+
+
+def files_below(root: Path) -> Iterator[Path]:
+    """All files in a folder, links to files as well, however deep and strange it is; links to folders are not followed.
+
+    Folders that the system refuses to list are left out.
+    """
+    folders = [root]
+    while folders:
+        with suppress(OSError), os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(Path(entry.path))
+                elif entry.is_symlink() or entry.is_file():
+                    yield Path(entry.path)
+
+
+def file_digest(path: Path) -> str:
+    """The SHA-256 of a file, or what there is in its place. Never waits, and reads no more than the file's size."""
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # noqa: PTH123
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST_READ:
+                return f"no file that can be read: mode {found.st_mode}, {found.st_size} bytes"
+            return hashlib.sha256(file.read(found.st_size)).hexdigest()
+    except OSError as error:
+        return f"no file that can be read: {error.strerror}"

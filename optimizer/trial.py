@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from optimizer.candidate import Candidate
@@ -16,6 +17,12 @@ class Cost:
     calls: int = 0
     tokens: int = 0
     usd: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("seconds", "calls", "tokens", "usd"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value >= 0):
+                raise ValueError(f"a cost in {name} is a finite number from 0, not {value!r}")
 
 
 @dataclass(frozen=True, slots=True)

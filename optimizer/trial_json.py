@@ -13,6 +13,17 @@ from optimizer.selection import Finalist
 from optimizer.trial import Cost, Trial
 from optimizer.verdict import Measurement, Reason, Status, Verdict
 
+VERDICT_TYPES: Mapping[str, Any] = {
+    "verifier": str,
+    "detail": str,
+    "witness": (dict, type(None)),
+    "repair": (str, type(None)),
+    "assurance": str,
+    "seconds": (int, float),
+}
+"""What the parts of a verdict may be that any JSON value would otherwise pass for."""
+MEASUREMENT_TYPES: Mapping[str, Any] = {"samples": int, "unit": str, "details": dict}
+
 
 def trial_to_json(trial: Trial) -> dict[str, Any]:
     """A trial as JSON; `trial_from_json` is the inverse."""
@@ -59,6 +70,8 @@ def proposal_from_json(data: Mapping[str, Any]) -> Proposal:
 def verdict_from_json(data: Mapping[str, Any]) -> Verdict:
     """The inverse of `dataclasses.asdict`. Raises `KeyError`, `TypeError` or `ValueError` for what is no verdict."""
     values = dict(data)
+    for name, kind in VERDICT_TYPES.items():
+        _check_type(values, name, kind)
     values["status"] = Status(data["status"])
     values["reason"] = None if data["reason"] is None else Reason(data["reason"])
     values["measurement"] = None if data["measurement"] is None else _measurement_from_json(data["measurement"])
@@ -67,9 +80,16 @@ def verdict_from_json(data: Mapping[str, Any]) -> Verdict:
 
 def _measurement_from_json(data: Mapping[str, Any]) -> Measurement:
     values = dict(data)
+    for name, kind in MEASUREMENT_TYPES.items():
+        _check_type(values, name, kind)
     low, high = data["interval"]
     values["interval"] = (low, high)
     return Measurement(**values)
+
+
+def _check_type(values: Mapping[str, Any], name: str, kind: Any) -> None:
+    if name in values and not isinstance(values[name], kind):
+        raise TypeError(f"{name} cannot be {values[name]!r}")
 
 
 def finalist_to_json(finalist: Finalist) -> dict[str, Any]:

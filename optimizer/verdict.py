@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
+
+LARGEST = sys.float_info.max
+"""Any score is a float."""
 
 
 class Status(StrEnum):
@@ -55,7 +58,8 @@ class Measurement:
     """What the unit needs besides, as JSON: for kernels `seconds` and `baseline_seconds`."""
 
     def __post_init__(self) -> None:
-        if any(isinstance(value, bool) or not math.isfinite(value) for value in (self.score, *self.interval)):
+        # Compared, because a whole number may be too large even to ask whether it is finite.
+        if any(isinstance(value, bool) or not abs(value) <= LARGEST for value in (self.score, *self.interval)):
             raise ValueError(f"a score must be a finite number, not {self.score!r} with interval {self.interval!r}")
 
 

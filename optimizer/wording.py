@@ -26,9 +26,14 @@ def score_text(measurement: Measurement | None) -> str:
         return "-"
     if measurement.unit == "x":
         return f"{measurement.score:.2f}x"
-    if measurement.unit == "tests":
+    if measurement.unit == "tests" and {"passed", "total"} <= measurement.details.keys():
         return f"{measurement.details['passed']} of {measurement.details['total']} tests"
     return f"{measurement.score:.6g} {measurement.unit}".rstrip()
+
+
+def printable(text: str) -> str:
+    """A text for a terminal: what would move its cursor or change its colours shows as `�`."""
+    return "".join(character if character.isprintable() or character in "\n\t" else "�" for character in text)
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

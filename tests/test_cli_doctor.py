@@ -14,6 +14,7 @@ from optimizer.measure.machine import this_machine
 from optimizer.measure.noise import Fitness, Noise
 from optimizer.measure.peaks import Peaks
 from optimizer.measure.system_limits import can_measure, missing_here
+from optimizer.sandbox import missing_protection
 
 NOISE = Noise(
     fitness=Fitness.UNFIT,
@@ -35,7 +36,7 @@ PEAKS = Peaks(2, {"float64/1": 5.8e10, "float64/2": 1.1e11}, {"1": {"32768": 2e1
 
 
 def test_the_answer_comes_first_and_says_what_to_do() -> None:
-    lines = doctor_text(this_machine(), NOISE, PEAKS, (), Path("runs")).splitlines()
+    lines = doctor_text(this_machine(), NOISE, PEAKS, (), (), Path("runs")).splitlines()
     assert lines[:2] == [
         "this machine is unfit for measuring",
         "  Other programs kept 1.6 processors busy: stop them.",
@@ -45,8 +46,16 @@ def test_the_answer_comes_first_and_says_what_to_do() -> None:
     assert "  told      differences of 50.0% in 5, 30.0% in 10, 20.0% in 30 rounds of 5 ms" in lines
     assert "  drift     -3.1% in 3.0 s of equal work" in lines
     assert "  load      1.6 processors busy with something else, 2.0 on average; 0.4 of 2 free" in lines
-    unpinned = doctor_text(this_machine(), replace(NOISE, is_pinned=False), PEAKS, (), Path("runs"))
+    unpinned = doctor_text(this_machine(), replace(NOISE, is_pinned=False), PEAKS, (), (), Path("runs"))
     assert "not kept to their own" in unpinned
+
+
+def test_what_the_sandbox_does_not_do_here_is_told() -> None:
+    some = ("Candidates can reach the network.", "The number of processes is not limited.")
+    lines = doctor_text(this_machine(), NOISE, PEAKS, (), some, Path("runs")).splitlines()
+    assert [line for line in lines if line.startswith("  sandbox ")] == [f"  sandbox   {sentence}" for sentence in some]
+    lines = doctor_text(this_machine(), NOISE, PEAKS, (), (), Path("runs")).splitlines()
+    assert "  sandbox   Everything that it promises holds here." in lines
 
 
 def test_json(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,7 +73,8 @@ def test_json(monkeypatch: pytest.MonkeyPatch) -> None:
     data = json.loads(result.stdout)
     assert data["noise"]["fitness"] == "unfit"
     assert data["noise"]["differences"] == {"5": 0.5, "10": 0.3, "30": 0.2}
-    assert {"machine", "noise", "peaks", "missing", "runs"} == set(data)
+    assert data["unprotected"] == list(missing_protection())
+    assert {"machine", "noise", "peaks", "missing", "unprotected", "runs"} == set(data)
 
 
 def test_where_nothing_can_be_measured_that_is_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
-import psutil
 import pytest
 
 from optimizer.candidate import Candidate
@@ -117,45 +115,6 @@ def test_a_verdict_of_the_users_own(tmp_path: Path) -> None:
     assert rejected.verifier == "function-check"
 
 
-def test_an_endless_check_is_killed_with_all_its_children(check_file: Path, tmp_path: Path) -> None:
-    check = FunctionCheck(f"{check_file}:check", deadline=1.0)
-    note = tmp_path / "child"
-    text = (
-        f"child = subprocess.Popen(['sleep', '600']); open({str(note)!r}, 'w').write(str(child.pid)); time.sleep(600)"
-    )
-    started = time.monotonic()
-    verdict = judge(check, text)
-    assert verdict.reason is Reason.TIMED_OUT
-    assert time.monotonic() - started < 5
-    assert not _is_alive(int(note.read_text()))
-
-
-def test_a_child_left_behind_neither_delays_nor_survives(check: FunctionCheck, tmp_path: Path) -> None:
-    note = tmp_path / "child"
-    text = f"pid = os.fork()\nif pid == 0: time.sleep(600)\nopen({str(note)!r}, 'w').write(str(pid)); os._exit(3)"
-    started = time.monotonic()
-    verdict = judge(check, text)
-    assert (verdict.reason, time.monotonic() - started < 4) == (Reason.CRASHED, True)
-    assert not _is_alive(int(note.read_text()))
-
-
-def test_an_answer_that_the_candidate_writes_itself_does_not_count(check: FunctionCheck) -> None:
-    forged = b'{"result": 1000000000.0}\n'
-    text = f"for pipe in range(3, 30):\n try: os.write(pipe, {forged!r})\n except OSError: pass\nos._exit(0)"
-    verdict = judge(check, text)
-    assert verdict.reason is Reason.CRASHED
-
-
-def test_the_environment_has_no_secrets(check: FunctionCheck, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SOME_API_KEY", "secret")
-    assert judge(check, "run 'SOME_API_KEY' not in os.environ and 'PATH' in os.environ").status is Status.OK
-
-
-def test_one_candidate_cannot_spoil_the_next(check: FunctionCheck) -> None:
-    assert judge(check, "globals()['check'] = None; sys.modules['numpy'] = None").status is Status.OK
-    assert judge(check, "run True").status is Status.OK
-
-
 @pytest.mark.parametrize(
     ("content", "place", "message"),
     [
@@ -181,15 +140,3 @@ def test_options_are_checked(check_file: Path, tmp_path: Path) -> None:
         FunctionCheck(f"{check_file}:check", deadline=0)
     with pytest.raises(UserError, match="--verifier"):
         function_verifiers(TextProblem("text", ""), tmp_path, lambda _: None)
-
-
-def _is_alive(pid: int) -> bool:
-    """Whether a process goes on: one that was killed may take a moment to be gone."""
-    for _ in range(100):
-        try:
-            if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
-                return False
-        except psutil.NoSuchProcess:
-            return False
-        time.sleep(0.02)
-    return True

@@ -10,7 +10,7 @@ from optimizer.candidate import Candidate
 from optimizer.errors import UserError
 from optimizer.registry import make_problem
 from optimizer.suite_problem import SuiteProblem
-from optimizer.verdict import Reason, Status, Verdict
+from optimizer.verdict import Verdict
 from verifiers.test_suite import TestSuite, suite_verifiers
 
 GOOD = "def double(x):\n    return 2 * x\n"
@@ -68,65 +68,6 @@ def test_the_score_is_the_part_that_passes(standing: tuple[SuiteProblem, TestSui
     assert "test_double[3]: failure assert 9 ==" in bad.detail
     assert good.measurement.unit == "tests"
     assert (problem.root / "thing.py").read_text() == BAD
-
-
-ATTACKS = {
-    "exit": ("import os\nos._exit(0)\n", Reason.TAMPERED),
-    "exit-1": ("import os\nos._exit(1)\n", Reason.CRASHED),
-    "sys-exit": ("import sys\nsys.exit(0)\n", None),
-    "exit-in-test": ("import os\ndef double(x):\n    os._exit(0)\n", Reason.TAMPERED),
-    "abort": ("import os\nos.abort()\n", Reason.CRASHED),
-    "no-function": ("x = 1\n", Reason.FAILED_CHECK),
-    "syntax": ("def double(x:\n", Reason.FAILED_CHECK),
-    "edit-test": (
-        "from pathlib import Path\nPath('tests/test_thing.py').write_text('def test_double(): pass')\n" + GOOD,
-        Reason.TAMPERED,
-    ),
-    "edit-data": ("from pathlib import Path\nPath('tests/data.txt').write_text('x')\n" + GOOD, Reason.TAMPERED),
-    "conftest": ("from pathlib import Path\nPath('conftest.py').write_text('')\n" + GOOD, Reason.TAMPERED),
-    "skip": ("import pytest\ndef double(x):\n    pytest.skip('no')\n", "skipped"),
-    "skip-module": ("import pytest\npytest.skip('no', allow_module_level=True)\n", Reason.FAILED_CHECK),
-    "exit-pytest": ("import pytest\ndef double(x):\n    pytest.exit('done', returncode=0)\n", Reason.TAMPERED),
-    "stop-early": (
-        "import sys\ndef double(x):\n    f = sys._getframe()\n    while f:\n        s = f.f_locals.get('session')\n"
-        "        if s is not None: s.shouldstop = 'enough'\n        f = f.f_back\n    return 2 * x\n",
-        None,
-    ),
-    "other-status": (
-        "import os, atexit\natexit.register(lambda: os._exit(0))\ndef double(x):\n    return x\n",
-        Reason.TAMPERED,
-    ),
-}
-
-
-@pytest.mark.parametrize("attack", ATTACKS)
-def test_a_cheat_is_not_accepted(standing: tuple[SuiteProblem, TestSuite], attack: str) -> None:
-    problem, suite = standing
-    text, reason = ATTACKS[attack]
-    verdict = suite.verify(problem, Candidate(text))
-    if reason == "skipped":
-        assert verdict.measurement is not None
-        assert verdict.measurement.score == 0
-        return
-    assert verdict.status is Status.REJECTED
-    assert reason is None or verdict.reason is reason
-    assert verdict.measurement is None
-
-
-def test_a_candidate_that_edits_the_real_tests_ends_the_run(problem: SuiteProblem) -> None:
-    target = problem.root / "tests" / "test_thing.py"
-    text = f"from pathlib import Path\nPath({str(target)!r}).write_text('')\n" + GOOD
-    assert judge(problem, text).reason is Reason.TAMPERED
-    with pytest.raises(UserError, match=r"tests changed .*tests/test_thing\.py"):
-        judge(problem, GOOD)
-
-
-def test_an_endless_candidate_costs_its_deadline(problem: SuiteProblem) -> None:
-    suite = TestSuite(plugins=False)
-    suite.expected(problem)
-    suite.deadline = 2.0
-    verdict = suite.verify(problem, Candidate("def double(x):\n    while True: pass\n"))
-    assert verdict.reason is Reason.TIMED_OUT
 
 
 def test_the_problem_is_made_again_from_its_specification(problem: SuiteProblem) -> None:

@@ -1,9 +1,9 @@
 """The simplest verifier: one function of the user, `check(text) -> bool | float | (float, str) | Verdict`.
 
 Each call has a process of its own in the sandbox, in an empty temporary folder, so a candidate that the check executes
-can end that process and no more. The process answers on a private pipe; the verdict is made here. A check that executes
-candidates in its own process still trusts them not to forge its answer: one that must not should start a further
-process.
+can end that process and no more. The process answers on a private pipe; the verdict is made here. The check and the
+modules beside it that it loads are locked by hash. A check that executes candidates in its own process still trusts
+them not to search its memory for a way to forge its answer: one that must not should start a further process.
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from importlib.util import cache_from_source
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
 from optimizer.candidate import Candidate
 from optimizer.errors import InfrastructureError, UserError
 from optimizer.protocols import Problem, Verifier
+from optimizer.suite_problem import file_digest
 from optimizer.trial_json import verdict_from_json
 from optimizer.verdict import Measurement, Reason, Status, Verdict
 from verifiers.sandbox import Ended, run_once
@@ -38,6 +40,9 @@ class FunctionCheck:
     network: bool = True
     """Whether the check keeps the network; where the system cannot take it away, it does in any case."""
 
+    _locked: Mapping[str, str] = field(init=False, default_factory=dict[str, str], compare=False)
+    """File of the check, or of a module beside it -> its digest when the run began."""
+
     def __post_init__(self) -> None:
         if not (math.isfinite(self.deadline) and self.deadline > 0):
             raise UserError(f"the deadline of a check must be a number of seconds above 0, not {self.deadline}")
@@ -51,9 +56,17 @@ class FunctionCheck:
             raise UserError(f"{file} cannot be used as a check: {answer['setup']}")
         if "result" not in answer:
             raise UserError(f"{file} cannot be used as a check: loading it {_how(ended)}")
+        locked = {name: file_digest(Path(name)) for name in {str(file), *answer["loaded"]}}
+        object.__setattr__(self, "_locked", locked)
 
     def verify(self, problem: Any, candidate: Candidate) -> Verdict:
+        if changed := self._changed():
+            raise UserError(f"the check changed since the run began: {changed}")
+        caches = {name: file_digest(Path(cache_from_source(name))) for name in self._locked}
         ended, answer = self._call({"text": candidate.text})
+        forged = next((name for name, was in caches.items() if file_digest(Path(cache_from_source(name))) != was), None)
+        if touched := self._changed() or forged:
+            return self._reject(Reason.TAMPERED, f"the candidate touched {touched}, which it must not")
         if ended.timed_out:
             return self._reject(Reason.TIMED_OUT, f"the check did not end within {self.deadline:g} s")
         if "setup" in answer:
@@ -65,6 +78,10 @@ class FunctionCheck:
         if "result" not in answer:
             return self._reject(Reason.CRASHED, f"the process of the check {_how(ended)}")
         return self._verdict_of(answer["result"])
+
+    def _changed(self) -> str | None:
+        """The first file of the check that is not as it was."""
+        return next((name for name, digest in self._locked.items() if file_digest(Path(name)) != digest), None)
 
     def _parts(self) -> tuple[Path, str]:
         file, _, function = self.place.rpartition(":")

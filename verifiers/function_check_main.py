@@ -18,12 +18,15 @@ NO_SETUP = "setup"
 RAISED = "raised"
 OUT_OF_MEMORY = "out_of_memory"
 RESULT = "result"
+LOADED = "loaded"
 
 
 def main() -> None:
     file, function, pipe = sys.argv[1:]
     del sys.argv[1:]
     request = json.loads(sys.stdin.buffer.read())
+    # The candidate must not find in it what makes an answer true; that is in no variable either from here on.
+    os.truncate(0, 0)
     answer = json.dumps({"nonce": request.pop("nonce"), **_answer(file, function, request)})
     _write(int(pipe), len(answer).to_bytes(4, "big") + answer.encode("ascii"))
 
@@ -34,7 +37,7 @@ def _answer(file: str, function: str, request: dict[str, Any]) -> dict[str, Any]
     except BaseException as error:
         return {NO_SETUP: _explain(error)}
     if "text" not in request:
-        return {RESULT: None}
+        return {RESULT: None, LOADED: _loaded_from(Path(file).parent)}
     try:
         return {RESULT: _plain(check(request["text"]))}
     except MemoryError:
@@ -52,12 +55,19 @@ def _load(file: str, function: str) -> Any:
         raise ImportError(f"{file} is no Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
+    # Compiled anew: what lies in a cache beside it may not be made of it.
+    exec(compile(Path(file).read_bytes(), file, "exec"), vars(module))
     check = getattr(module, function, None)
     if not callable(check):
         names = [name for name, value in vars(module).items() if callable(value) and not name.startswith("_")]
         raise LookupError(f"there is no function {function} in it; there are: {', '.join(names) or 'none'}")
     return check
+
+
+def _loaded_from(folder: Path) -> list[str]:
+    """The files of the modules that came from the folder of the check."""
+    files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
+    return sorted({file for file in files if file and Path(file).is_relative_to(folder)})
 
 
 def _plain(result: Any) -> Any:

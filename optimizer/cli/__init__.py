@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 import click
 
+from optimizer.cli.output import say
 from optimizer.errors import CandidateError, InfrastructureError, UserError
 
 # Adding a command: one file and one line here.
@@ -59,7 +60,7 @@ class Commands(click.Group):
 
 
 def _fail(ctx: click.Context, message: Exception | str, status: int) -> NoReturn:
-    click.echo(f"error: {message}" if status != INTERRUPTED else str(message), err=True)
+    say(f"error: {message}" if status != INTERRUPTED else str(message))
     ctx.exit(status)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from optimizer.cli import options
-from optimizer.cli.output import print_json
+from optimizer.cli.output import print_json, tell
 from optimizer.destination import check_writable
 from optimizer.errors import UserError
 from optimizer.wording import score_text, table
@@ -81,7 +81,7 @@ def rescore(run: str, run_dir: str | None, as_json: bool) -> None:
         ]
         print_json({"run_dir": str(done.run.directory), "origin": str(directory), "trials": trials})
     else:
-        click.echo(rescore_text(done))
+        tell(rescore_text(done))
     exit_for(done.run.result.stop_reason)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from optimizer.cli import INFRASTRUCTURE_FAILED, REJECTED, options
-from optimizer.cli.output import print_json, say
+from optimizer.cli.output import print_json, say, tell
 from optimizer.kernel_loading import load_problem
 from optimizer.verdict import Status
 from optimizer.views.check import check_json, check_text
@@ -44,7 +44,7 @@ def check(
     if as_json:
         print_json(check_json(kernel, candidate.text, verdicts))
     else:
-        click.echo(check_text(problem, candidate.text, verdicts))
+        tell(check_text(problem, candidate.text, verdicts))
     match verdicts[-1].status:
         case Status.OK:
             return

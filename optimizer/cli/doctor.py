@@ -27,19 +27,22 @@ def doctor(threads: int | None, as_json: bool) -> None:
     """Tell whether this machine can measure.
 
     Looks at the noise and drift of its times, the clock, what else it is doing, its peaks and versions, and says what
-    its system cannot do.
+    its system cannot do, and from what the sandbox of candidates does not protect here.
     """
     from optimizer.measure.machine import this_machine
     from optimizer.measure.system_limits import can_measure, missing_here
     from optimizer.run import runs_directory
+    from optimizer.sandbox import missing_protection
 
     machine, missing, home = this_machine(), missing_here(), runs_directory()
+    unprotected = missing_protection()
     noise, peaks = _measured(threads) if can_measure() else (None, None)
     if as_json:
         findings = {"noise": asdict(noise) if noise else None, "peaks": asdict(peaks) if peaks else None}
-        print_json({"machine": machine.to_json(), **findings, "missing": list(missing), "runs": str(home)})
+        limits = {"missing": list(missing), "unprotected": list(unprotected)}
+        print_json({"machine": machine.to_json(), **findings, **limits, "runs": str(home)})
     else:
-        click.echo(doctor_text(machine, noise, peaks, missing, home))
+        click.echo(doctor_text(machine, noise, peaks, missing, unprotected, home))
 
 
 def _measured(threads: int | None) -> tuple[Noise, Peaks]:
@@ -58,8 +61,18 @@ def _measured(threads: int | None) -> tuple[Noise, Peaks]:
         return measure_noise(bench), peaks
 
 
-def doctor_text(machine: Machine, noise: Noise | None, peaks: Peaks | None, missing: Sequence[str], home: Path) -> str:
-    """The findings, the answer first; `missing` is what does not hold on this system."""
+def doctor_text(
+    machine: Machine,
+    noise: Noise | None,
+    peaks: Peaks | None,
+    missing: Sequence[str],
+    unprotected: Sequence[str],
+    home: Path,
+) -> str:
+    """The findings, the answer first.
+
+    `missing` is what does not hold on this system for measuring, `unprotected` what does not of the sandbox.
+    """
     versions = ", ".join(f"{name} {version}" for name, version in machine.versions)
     lines = [
         f"this machine is {noise.fitness.value if noise else 'unfit'} for measuring",
@@ -68,6 +81,7 @@ def doctor_text(machine: Machine, noise: Noise | None, peaks: Peaks | None, miss
         f"  versions  Python {machine.python}, {versions}",
         *(_noise_lines(noise) if noise else ()),
         *(_peak_lines(peaks) if peaks else ()),
+        *(f"  sandbox   {sentence}" for sentence in unprotected or ("Everything that it promises holds here.",)),
         f"  runs      {home}",
     ]
     return "\n".join(lines)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from optimizer.cli import options
-from optimizer.cli.output import print_json, say
+from optimizer.cli.output import print_json, say, tell
 from optimizer.kernel_loading import limit_seconds, load_nest
 from optimizer.views.nest import (
     code_text,
@@ -44,14 +44,14 @@ def explain(kernel: str, size: str | None, fp: str, threads: int | None, schedul
     if as_json:
         print_json(explanation_json(kernel, nest, explanation, limit, code))
         return
-    click.echo(f"{kernel}: {len(nest.loops)} loops, {len(nest.statements)} statements ({nest.file})\n")
-    click.echo(source_listing(nest) + "\n")
+    tell(f"{kernel}: {len(nest.loops)} loops, {len(nest.statements)} statements ({nest.file})\n")
+    tell(source_listing(nest) + "\n")
     if schedule:
-        click.echo(f"after {steps}\n\n{nest_text(nest, tree)}\n")
-    click.echo(summary_of_nest(nest, explanation))
-    click.echo("\n" + dependence_table(explanation.dependences))
+        tell(f"after {steps}\n\n{nest_text(nest, tree)}\n")
+    tell(summary_of_nest(nest, explanation))
+    tell("\n" + dependence_table(explanation.dependences))
     if problem and limit is not None:
         at = problem.size or "any size"
-        click.echo(f"\nthis machine's limit at {at} with {problem.threads} threads: {seconds_text(limit)}")
+        tell(f"\nthis machine's limit at {at} with {problem.threads} threads: {seconds_text(limit)}")
     if code:
-        click.echo("\n" + code)
+        tell("\n" + code)

@@ -22,7 +22,7 @@ from optimizer.events import (
 )
 from optimizer.trial import Trial
 from optimizer.verdict import Measurement
-from optimizer.wording import score_text
+from optimizer.wording import printable, score_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -106,17 +106,17 @@ def render(progress: Progress) -> RenderableType:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=progress.problem, title_justify="left", expand=False)
+    table = Table(title=Text(printable(progress.problem)), title_justify="left", expand=False)
     for name in ("chain", "step", "best", "outcomes", "now"):
         table.add_column(name, justify="right" if name in ("chain", "step", "best") else "left", overflow="fold")
     for number, chain in enumerate(progress.chains):
         best = score_text(chain.best.measurement) if chain.best else "-"
         cells = (str(number), str(chain.step), best, outcomes_text(chain.outcomes), chain.state)
-        table.add_row(*(Text(cell) for cell in cells))
+        table.add_row(*(Text(printable(cell)) for cell in cells))
     lines = [f"budget: {budget_text(progress.budget)}", *(f"warning: {warning}" for warning in progress.warnings)]
     if progress.best:
         text = " ".join(progress.best.candidate.text.split())
         lines.append(f"best so far: {score_text(progress.best.measurement)}  {text[:200]}")
     if progress.doing:
         lines.append(progress.doing)
-    return Group(table, *(Text(line) for line in lines))
+    return Group(table, *(Text(printable(line)) for line in lines))

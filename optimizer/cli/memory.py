@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from optimizer.cli import options
-from optimizer.cli.output import print_json, say
+from optimizer.cli.output import print_json, say, tell
 from optimizer.errors import UserError
 from optimizer.wording import table
 
@@ -53,7 +53,7 @@ def list_entries(as_json: bool) -> None:
             )
             for entry in entries
         ]
-        click.echo(table(header, rows))
+        tell(table(header, rows))
     else:
         say("nothing is remembered yet: `loopwright run KERNEL --memory` keeps what it finds")
 
@@ -80,7 +80,7 @@ def show(entry_id: str, as_json: bool) -> None:
         ("note", entry.note or "none"),
     ]
     width = max(len(name) for name, _ in lines)
-    click.echo("\n".join(f"{name.ljust(width)}  {value}" for name, value in lines))
+    tell("\n".join(f"{name.ljust(width)}  {value}" for name, value in lines))
 
 
 @memory.command()

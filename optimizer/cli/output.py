@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from optimizer.wording import printable
+
 
 def print_json(data: Any) -> None:
     """Exactly one JSON document on standard output; NaN and infinities are no JSON and raise ValueError.
@@ -19,4 +21,9 @@ def print_json(data: Any) -> None:
 
 def say(text: str) -> None:
     """A line of progress, on standard error."""
-    click.echo(text, err=True)
+    click.echo(printable(text), err=True)
+
+
+def tell(text: str) -> None:
+    """A result for a person, on standard output; what others wrote may be in it."""
+    click.echo(printable(text))

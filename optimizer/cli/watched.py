@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from optimizer.cli.output import print_json, say
+from optimizer.cli.output import print_json, say, tell
 from optimizer.plan import StopReason
 
 if TYPE_CHECKING:
@@ -46,10 +46,10 @@ def finish(run: Run, destination: Path | None, as_json: bool, control: Run | Non
             say(f"{run.result.stop_reason}: go on with: loopwright resume {run.directory}")
     else:
         limit = known_limit(run) if run.problem.kind == "kernel" else None
-        click.echo(summary_text(run.problem, run.result, run.directory, export, limit))
+        tell(summary_text(run.problem, run.result, run.directory, export, limit))
         for text in (model_text(run), control_text(run, control) if control else ""):
             if text:
-                click.echo(text)
+                tell(text)
     exit_for(run.result.stop_reason)
 
 

@@ -59,13 +59,14 @@ class NumbaBackend:
 
 def module_parts(nest: Nest, tree: Node, options: CodeOptions) -> ModuleParts:
     """The module for a schedule, in pieces; raises as `Backend.source` does."""
-    reserved = reserved_names(nest)
+    source_names = _source_names(nest)
+    overlap_name, range_name = free_name("may_overlap", source_names), free_name("address_range", source_names)
+    reserved = reserved_names(nest) | {overlap_name, range_name}
     loops = generate_loops(nest, tree)
     places = _scalar_places(nest, tree, loops, reserved)
     reserved |= {place.name for place in places.values()}
     loops = write_out_unrolled(name_iterators(loops, nest, reserved | {"at"}), reserved | {"at"})
     is_parallel = has_parallel_loop(loops)
-    overlap_name = free_name("may_overlap", reserved - OVERLAP_NAMES)
     subscripts = Subscripts(free_name("at", reserved), counting_iterators(loops))
     name = options.function_name or nest.name
     lines = [
@@ -76,7 +77,8 @@ def module_parts(nest: Nest, tree: Node, options: CodeOptions) -> ModuleParts:
         *_tail_lines(nest, places),
     ]
     function = "\n".join(lines)
-    checks = OVERLAP_CHECK.replace("may_overlap", overlap_name) if _needs_overlap_check(nest) else ""
+    checks = OVERLAP_CHECK.replace("may_overlap", overlap_name).replace("address_range", range_name)
+    checks = checks if _needs_overlap_check(nest) else ""
     constants = (
         f"{UNSIGNED_COMMENT}\n{subscripts.unsigned} = np.uint64" if f"{subscripts.unsigned}(" in function else ""
     )
@@ -107,6 +109,11 @@ def decorator(options: CodeOptions, *, is_parallel: bool = False) -> str:
 
 def reserved_names(nest: Nest) -> frozenset[str]:
     """Names that mean something else in the generated function than a loop's variable."""
+    return _source_names(nest) | OVERLAP_NAMES
+
+
+def _source_names(nest: Nest) -> frozenset[str]:
+    """Those that mean something without anything of ours for checks."""
     iterators = {name for statement in nest.statements for name in statement.iterators}
     in_bodies = names_of(*(statement.body for statement in nest.statements)) - iterators
     return frozenset(
@@ -118,7 +125,6 @@ def reserved_names(nest: Nest) -> frozenset[str]:
             *nest.parameters,
             *(array.name for array in nest.arrays),
             *("np", "math", "njit", "prange", nest.name),
-            *OVERLAP_NAMES,
             *keyword.kwlist,
             *dir(builtins),
         }

@@ -1,0 +1,1 @@
+"""Attacks on whatever judges, measures and records; each test is one that is tried and defeated."""
