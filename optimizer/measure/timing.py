@@ -6,8 +6,9 @@ process, which reads the clock; this side drives it, compares what each sample l
 behind in another process, and holds each reading against its own clock.
 
 What a candidate could still do in its process: claim the small part of a sample that this clock cannot tell from the
-restoring of inputs (`HIDDEN_PART`), or keep results of inputs that it has seen. The code of schedules can do neither,
-because it is generated; a text that somebody else wrote is worth reading before its time is believed.
+restoring of inputs (`HIDDEN_PART`), and what a look at a single call on fresh inputs leaves (`fresh_look.py`). The code
+of schedules does neither, because it is generated; a text that somebody else wrote is worth reading before its time is
+believed.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from optimizer.errors import InfrastructureError, LoopwrightError
 from optimizer.measure.commands import Form, TimeCommand, TimeReport
 from optimizer.measure.comparison import Difference, Results, arrays_of, bit_difference, scale_difference
 from optimizer.measure.failure import WorkerFailure
+from optimizer.measure.fresh_look import FreshMemory, Observer
 from optimizer.measure.guards import GuardedArguments
 from optimizer.measure.inputs import Values, bytes_of, make_values
 from optimizer.measure.load import OtherLoad
@@ -88,6 +90,7 @@ class TimingMemory:
     references: Recent[Reference] = field(default_factory=lambda: Recent(KEPT_REFERENCES))
     """Large arrays."""
     comparable: Recent[bool] = field(default_factory=lambda: Recent(KEPT_RESULTS))
+    fresh: FreshMemory = field(default_factory=FreshMemory)
 
 
 class Stopwatch:
@@ -133,6 +136,7 @@ class Stopwatch:
         other_load = load.processors()
         self._check_clock()
         self._check_original(other_load)
+        self._look_afresh(rounds, reference)
         return TimeReport(
             seconds=tuple(tuple(samples) for samples in rounds),
             original_seconds=reference.seconds,
@@ -319,6 +323,36 @@ class Stopwatch:
         if other_load > BUSY_PROCESSORS and seconds <= PLAINLY_SLOWED * alone:
             raise InfrastructureError(f"the original: {detail}; the machine is too busy to tell why")
         raise self._failure(0, Reason.SUSPICIOUS, detail)
+
+    def _look_afresh(self, rounds: list[list[float]], reference: Reference) -> None:
+        """Whether candidates that are faster than the original are so where they could not prepare for it.
+
+        The first of several contestants is who the others are compared with, and was looked at when it was new.
+        """
+        command, original_step = self._command, self._original_step("the original on fresh inputs")
+        observer = Observer(
+            self._runner,
+            self._clean_runner,
+            self._original,
+            self._workload,
+            command.threads,
+            self._values,
+            self._call,
+            self._difference,
+        )
+        for number in range(min(1, len(self._keys) - 1), len(self._keys)):
+            claimed = median(samples[number] for samples in rounds)
+            if self._is_original(number) or claimed >= reference.seconds:
+                continue
+            step = self._step(number, SLOWDOWN_ALLOWED * max(command.cutoff, reference.seconds))
+            known = (reference.results, reference.seconds)
+            look = observer.looks(self._keys[number], (step, original_step), claimed, known, self._memory.fresh)
+            place = f"on fresh inputs (seed {look.seed})"
+            if look.difference and (self._workload.is_strict or self._is_comparable(reference)):
+                raise self._failure(number, Reason.WRONG_RESULT, f"{place}: {look.difference}")
+            if look.seconds > look.allowed:
+                detail = f"a call {place} takes {look.seconds:.3g} s, one of the rounds {claimed:.3g} s"
+                raise self._failure(number, Reason.SUSPICIOUS, detail)
 
     def _seconds_alone(self) -> float:
         """Of a call of the original in the clean process, now."""
