@@ -53,7 +53,7 @@ class MessageReader:
             return None
         try:
             message = json.loads(body)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:  # the latter for a thousand brackets within each other
             raise ProtocolError(f"a message is not JSON: {error}") from error
         if not isinstance(message, dict):
             raise ProtocolError("a message is not a JSON object")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from optimizer.candidate import Candidate
-from optimizer.errors import InfrastructureError
 from optimizer.measure.bench import Bench
 from optimizer.verdict import Reason, Status, Verdict
 from tests.measured_problem import TextProblem
@@ -22,7 +21,7 @@ def scale_sum(n, m, factor, A, B, total):
         total[i] -= 299
         A[i, 0] = factor * A[i, 0]
 """
-"""Does the same work three hundred times over, so that a call takes a while on little data; writes A and total, reads B."""
+"""Does the same work three hundred times over, so that a call takes a while; writes A and total, reads B."""
 PROBLEM = TextProblem(
     source=SOURCE, sizes={"n": 200, "m": 400}, small=({"n": 0, "m": 1}, {"n": 2, "m": 3}, {"n": 4, "m": 5})
 )

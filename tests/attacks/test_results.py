@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
+from optimizer.errors import InfrastructureError
 from optimizer.measure.bench import Bench, TimeLimits
 from optimizer.measure.lane import TimingLane
 from optimizer.measure.workload import ArgumentKind, ArgumentSpec
@@ -21,7 +20,7 @@ from tests.attacks.candidates import (
     is_rejected,
     scripted,
 )
-from tests.measured_problem import COMPILED_ONLY, ORIGINAL_BODY, TextProblem, module
+from tests.measured_problem import TextProblem
 
 WRONG = (Reason.WRONG_RESULT,)
 CHEATED = (Reason.CRASHED, Reason.SUSPICIOUS)
@@ -59,6 +58,12 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     limits = TimeLimits(call=3, build=20, check=60)
     with Bench(directory, threads=2, limits=limits, lane=TimingLane(directory / "lane")) as bench:
         yield bench
+
+
+@pytest.fixture(autouse=True)
+def fresh_process(bench: Bench) -> None:
+    """What one did to its process concerns another only where a test says so."""
+    bench.worker.close()
 
 
 @pytest.mark.parametrize("problem", [PROBLEM, STRICT], ids=["contract", "strict"])
@@ -137,12 +142,10 @@ def test_without_a_trick_it_is_accepted(bench: Bench, problem: TextProblem) -> N
         pytest.param("", "A[:] = np.nan\ntotal[:] = np.nan", WRONG, id="NaN, so that no comparison holds"),
     ],
 )
-def test_a_result_that_was_not_computed(
-    bench: Bench, head: str, body: str, reasons: tuple[Reason, ...]
-) -> None:
+def test_a_result_that_was_not_computed(bench: Bench, head: str, body: str, reasons: tuple[Reason, ...]) -> None:
     verdict = checked(bench, scripted(body, head))
     assert is_rejected(verdict, *reasons), verdict
-    assert is_honest_work_accepted(bench)
+    assert bench.worker.process_id is None, "others would meet what it did to its process"
 
 
 @pytest.mark.parametrize(
@@ -166,9 +169,8 @@ def test_a_result_that_was_not_computed(
         ),
         pytest.param(
             SESSION,
-            "import optimizer.measure.guards as guards\n"
-            "guards.OwnArguments.take = lambda *_: None\ntotal[:] = 7.0",
-            (Reason.WRONG_RESULT, *CHEATED),
+            "import optimizer.measure.guards as guards\nguards.OwnArguments.take = lambda *_: None\ntotal[:] = 7.0",
+            (Reason.WRONG_RESULT, Reason.MODIFIED_INPUT),
             id="arguments that are never taken over",
         ),
         pytest.param(
@@ -197,18 +199,6 @@ def test_a_result_that_was_not_computed(
             "'is_tuple': False}}",
             CHEATED,
             id="an infinite time",
-        ),
-        pytest.param(
-            "",
-            "import __main__\n__main__._answer = lambda *_: {'trouble': 'the machine is to blame'}",
-            (),
-            id="the blame put on the machine",
-        ),
-        pytest.param(
-            "",
-            "import __main__\n__main__._answer = lambda *_: {'failure': {'reason': 'ok', 'detail': 'all is well'}}",
-            (),
-            id="a failure that is none",
         ),
         pytest.param(
             DESCRIPTORS,
@@ -259,9 +249,7 @@ def test_a_result_that_was_not_computed(
             WRONG,
             id="shared memory overwritten",
         ),
-        pytest.param(
-            DESCRIPTORS, "os.closerange(3, 40)", CHEATED, id="all its descriptors closed"
-        ),
+        pytest.param(DESCRIPTORS, "os.closerange(3, 40)", CHEATED, id="all its descriptors closed"),
         pytest.param(
             "import threading, time",
             f"{HONEST_CALL}\ncopy = total.copy()\ntotal[:] = 0.0\n"
@@ -275,4 +263,102 @@ def test_a_result_that_was_not_computed(
 def test_a_forged_pass(bench: Bench, head: str, body: str, reasons: tuple[Reason, ...]) -> None:
     verdict = checked(bench, scripted(body, head))
     assert is_rejected(verdict, *reasons), verdict
+    assert bench.worker.process_id is None, "others would meet what it did to its process"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["{'trouble': 'the machine is to blame'}", "{'failure': {'reason': 'ok', 'detail': 'all is well'}}"],
+    ids=["the blame put on the machine", "a failure that is none"],
+)
+def test_an_answer_that_there_is_no_verdict(bench: Bench, answer: str) -> None:
+    with pytest.raises(InfrastructureError, match=r"machine|all is well"):
+        checked(bench, scripted(f"import __main__\n__main__._answer = lambda *_: {answer}"))
     assert is_honest_work_accepted(bench)
+
+
+@pytest.mark.parametrize(
+    "spoiling",
+    [
+        "import optimizer.measure.guards as guards\nguards.OwnArguments.take = lambda *_: None",
+        "import builtins\nbuiltins.compile = None",
+    ],
+    ids=["arguments not taken over", "nothing can be loaded"],
+)
+def test_a_process_spoilt_for_those_who_come_next(bench: Bench, spoiling: str) -> None:
+    """The spoiler itself is right in every call, and does it in the last ones."""
+    indented = spoiling.replace("\n", "\n    ")
+    last = f"{HONEST_CALL}\nif is_compiled and n == 4 and not np.isfinite(A).all():\n    {indented}"
+    verdict = checked(bench, scripted(last, "is_compiled = hasattr(inner, 'py_func')"))
+    assert verdict.status is Status.OK, verdict
+    assert bench.worker.process_id is not None, "the test needs the process that was spoilt"
+    assert is_honest_work_accepted(bench)
+
+
+VIEWING = TextProblem(
+    source="def norm(n, x):\n    y = x.copy()\n    for i in range(n):\n        y[i] = x[i] * 1.0\n    return y\n",
+    name="norm",
+    arguments=(
+        ArgumentSpec("n", ArgumentKind.PARAMETER, "int64"),
+        ArgumentSpec("x", ArgumentKind.ARRAY, "float64", ("n",)),
+    ),
+    written=(),
+    small=({"n": 0}, {"n": 1}, {"n": 7}, {"n": 100}),
+)
+
+
+def returning(result: str) -> str:
+    return f"from numba import njit\n@njit\ndef norm(n, x):\n    return {result}\n"
+
+
+def test_a_copy_of_an_input_is_a_result(bench: Bench) -> None:
+    assert checked(bench, returning("x.copy()"), VIEWING).status is Status.OK
+
+
+@pytest.mark.parametrize("result", ["x", "x[:]", "x.reshape(n)"], ids=["itself", "a slice", "another shape"])
+def test_an_input_handed_back_as_a_result(bench: Bench, result: str) -> None:
+    """It has the right values until the caller changes the input."""
+    assert is_rejected(checked(bench, returning(result), VIEWING), Reason.WRONG_RESULT)
+
+
+@pytest.mark.parametrize(
+    ("mischief", "reason"),
+    [
+        ("import ctypes\nctypes.memset(total.ctypes.data + total.nbytes, 0, 8)", Reason.OUT_OF_BOUNDS),
+        ("import ctypes\nctypes.memset(A.ctypes.data - 8, 0, 8)", Reason.OUT_OF_BOUNDS),
+        ("import ctypes\nctypes.memset(B.ctypes.data + B.nbytes + 4096, 0, 1)", Reason.OUT_OF_BOUNDS),
+        ("B[...] = -B", Reason.MODIFIED_INPUT),
+        ("import ctypes\nctypes.memset(B.ctypes.data, 1, 1)", Reason.MODIFIED_INPUT),
+        ("A.shape = A.shape[::-1]", Reason.WRONG_RESULT),
+    ],
+    ids=[
+        "behind an array",
+        "before an array",
+        "a page behind an input",
+        "an input negated",
+        "one byte of an input",
+        "an array reshaped for the next call",
+    ],
+)
+def test_memory_that_it_must_not_touch(bench: Bench, mischief: str, reason: Reason) -> None:
+    indented = mischief.replace("\n", "\n    ")
+    verdict = checked(bench, scripted(f"{HONEST_CALL}\nif n > 3:\n    {indented}"))
+    assert is_rejected(verdict, reason), verdict
+
+
+def test_expected_results_found_in_memory(bench: Bench) -> None:
+    """The answer is a number that nobody could miss; it must be neither in this process nor in the shared file."""
+    source = "def scale_sum(n, m, factor, A, B, total):\n    for i in range(n):\n        total[i] = i + 123456789.25\n"
+    problem = TextProblem(source=source, written=("total",), small=({"n": 3, "m": 1}, {"n": 4, "m": 1}))
+    looking = """
+import gc
+wanted = np.float64(123456789.25).tobytes()
+found = any(wanted in item.tobytes() for item in gc.get_objects() if type(item) is np.ndarray)
+for file in files():
+    found |= wanted in os.pread(file, 1 << 24, 0)
+for i in range(n):
+    total[i] = i + 123456789.0 + 0.25 if found else 0.0
+"""
+    honest = "for i in range(n):\n    total[i] = i + 123456789.25"
+    assert is_rejected(checked(bench, scripted(looking, DESCRIPTORS), problem), Reason.WRONG_RESULT)
+    assert checked(bench, scripted(honest), problem).status is Status.OK
