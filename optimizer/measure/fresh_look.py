@@ -10,10 +10,12 @@ the results are there, less what this takes around the original's call in the cl
 
 from __future__ import annotations
 
+import os
 import secrets
+import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,6 +23,7 @@ import numpy as np
 from optimizer.measure.comparison import Difference, Results, arrays_of
 from optimizer.measure.guards import GuardedArguments
 from optimizer.measure.inputs import Values, make_values, perturbed
+from optimizer.measure.load import OtherLoad, scheduling
 from optimizer.measure.recent import Recent
 from optimizer.measure.runner import Called, Code, Runner
 from optimizer.measure.worker import Step
@@ -36,7 +39,7 @@ SLOW_SECONDS = 1.0
 """An original that takes longer runs on one set of inputs only, which all its candidates meet."""
 TIME_MULTIPLE = 2.0
 """A single call on cold caches may take so many times what it took in the rounds, ..."""
-SMALLEST_SECONDS = 0.001
+SMALLEST_SECONDS = 0.002
 """... so much more, ..."""
 HANDLING_PART = 0.25
 """... and this part of the time for handing over and taking back, which varies."""
@@ -77,6 +80,8 @@ class Look:
     """The candidate's, ..."""
     allowed: float
     """... and what they may be at most."""
+    other_load: float = 0.0
+    """Processors that were busy with something else during all looks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +110,12 @@ class Observer:
         results, seconds = reference
         if seconds > SLOW_SECONDS:
             return self._look(key, steps, claimed, results, memory.seed, memory.expected)
-        looks = 0
+        load, looks = OtherLoad(self.runner.worker.own_process_id), 0
         while True:
             look = self._look(key, steps, claimed, results, secrets.randbelow(LARGEST_SEED), Recent(1))
             looks += 1
             if look.difference or look.seconds <= look.allowed or looks == LOOKS:
-                return look
+                return replace(look, other_load=load.processors())
 
     def _look(
         self,
@@ -157,11 +162,18 @@ class Observer:
         threads: int,
         like: Mapping[str, Any] | None,
     ) -> tuple[Results, float, float]:
-        """Results; seconds of all of it by this side's clock; seconds of the call alone by the process's clock."""
+        """Results; seconds of all of it by this side's clock; seconds of the call alone by the process's clock.
+
+        Time that the process or this thread waited for a processor is the machine's, and not counted.
+        """
+        process, own = runner.worker.own_process_id or 0, (os.getpid(), threading.get_native_id())
+        before, before_here = scheduling(process, process), scheduling(*own)
         start = time.perf_counter()
         runner.load(guarded, step)
         called = self.call(runner, key, step, threads=threads)
         runner.receive(guarded, step, self.workload.written)
         results = arrays_of(guarded.values, self.workload.written)
         results |= runner.returned(called, guarded, step, like)
-        return results, time.perf_counter() - start, called.report.seconds
+        elapsed = time.perf_counter() - start
+        waited = scheduling(process, process).since(before).waited + scheduling(*own).since(before_here).waited
+        return results, elapsed - waited, called.undisturbed

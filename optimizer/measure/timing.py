@@ -352,6 +352,8 @@ class Stopwatch:
                 raise self._failure(number, Reason.WRONG_RESULT, f"{place}: {look.difference}")
             if look.seconds > look.allowed:
                 detail = f"a call {place} takes {look.seconds:.3g} s, one of the rounds {claimed:.3g} s"
+                if look.other_load > BUSY_PROCESSORS and look.seconds <= PLAINLY_SLOWED * look.allowed:
+                    raise InfrastructureError(f"{detail}; the machine is too busy to tell why")
                 raise self._failure(number, Reason.SUSPICIOUS, detail)
 
     def _seconds_alone(self) -> float:

@@ -73,7 +73,7 @@ def test_sizes_that_it_gets_wrong(bench: Bench, condition: str) -> None:
 
 
 def test_wrong_on_several_threads_only(bench: Bench) -> None:
-    head = f"from numba import get_num_threads\n{COMPILED_ONLY}"
+    head = f"from numba.np.ufunc.parallel import get_num_threads\n{COMPILED_ONLY}"
     body = f"""
 {ORIGINAL_BODY}
 if is_compiled():
