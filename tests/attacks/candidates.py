@@ -33,7 +33,7 @@ import numpy as np
 import time
 from numba import njit
 
-@njit(error_model='numpy', fastmath={'contract'})
+@njit(error_model='numpy', fastmath={'contract'}, nogil=True)
 def inner(n, m, factor, A, B, total):
 %(inner)s
 %(head)s

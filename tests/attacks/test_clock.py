@@ -7,14 +7,15 @@ from dataclasses import replace
 
 import pytest
 
+from optimizer.errors import InfrastructureError
 from optimizer.measure.bench import Bench, TimeLimits
 from optimizer.measure.inputs import make_values
 from optimizer.measure.lane import TimingLane
-from optimizer.verdict import Reason, Status, Verdict
+from optimizer.verdict import Reason, Status
 from tests.attacks.candidates import HONEST_CALL, PROBLEM, is_rejected, scripted, timed
 from tests.measured_problem import TextProblem
 
-BRIEF = replace(PROBLEM, sizes={"n": 120, "m": 100})
+BRIEF = replace(PROBLEM, sizes={"n": 200, "m": 200})
 """Several calls are a sample."""
 PATCHED_CLOCK = f"""
 {HONEST_CALL}
@@ -145,14 +146,15 @@ def test_without_a_trick_the_time_is_believed(bench: Bench, problem: TextProblem
     assert 0.3 < verdict.measurement.score < 3.0
 
 
-def is_found_out(bench: Bench, verdict: Verdict, problem: TextProblem) -> bool:
-    """Suspicious, without leaving a trace in what others are measured by."""
-    record = bench.records[problem.workload("timing").key]
-    return (
-        is_rejected(verdict, Reason.SUSPICIOUS)
-        and bench.worker.process_id is None
-        and (record.best_ratio is None or record.best_ratio.value < 3.0)
-    )
+def found_out(bench: Bench, text: str) -> bool:
+    """Whether the time is suspicious, and nobody else is measured by it. On a busy machine there may be no verdict."""
+    try:
+        verdict = timed(bench, text)
+    except InfrastructureError as error:
+        return "too busy to tell" in str(error)
+    record = bench.records[PROBLEM.workload("timing").key]
+    is_forgotten = record.best_ratio is None or record.best_ratio.value < 3.0
+    return is_rejected(verdict, Reason.SUSPICIOUS) and is_forgotten and bench.worker.process_id is None
 
 
 @pytest.mark.parametrize(
@@ -161,39 +163,43 @@ def is_found_out(bench: Bench, verdict: Verdict, problem: TextProblem) -> bool:
     ids=["stopped", "backward", "slow", "fast"],
 )
 def test_a_patched_clock(bench: Bench, clock: str) -> None:
-    verdict = timed(bench, scripted(PATCHED_CLOCK.format(clock=clock)))
-    assert is_found_out(bench, verdict, PROBLEM), verdict
+    assert found_out(bench, scripted(PATCHED_CLOCK.format(clock=clock)))
 
 
 def test_a_clock_that_gives_no_number(bench: Bench) -> None:
-    """No such message can be sent, so that there is no verdict or a bad one."""
+    """No such message can be sent, of which the process dies."""
     verdict = timed(bench, scripted(PATCHED_CLOCK.format(clock="float('nan')")))
-    assert is_rejected(verdict, Reason.CRASHED, Reason.SUSPICIOUS), verdict
+    assert is_rejected(verdict, Reason.CRASHED, Reason.SUSPICIOUS, Reason.TOO_SLOW), verdict
 
 
 @pytest.mark.parametrize(
-    ("head", "body", "problem"),
+    ("head", "body"),
     [
-        pytest.param("kept = {}", KEPT.format(also="B.tobytes()"), PROBLEM, id="results of timed inputs kept"),
+        pytest.param("kept = {}", KEPT.format(also="B.tobytes()"), id="results of timed inputs kept"),
         pytest.param(
             "import sys\nif not hasattr(sys, 'kept'): sys.kept = {}\nkept = sys.kept",
             KEPT.format(also="factor"),
-            PROBLEM,
             id="results of timed inputs kept outside of its module",
         ),
-        pytest.param("", LAST_CALL_ONLY, BRIEF, id="only the last call of a sample does the work"),
-        pytest.param(AFTER_THE_CLOCK_HEAD, AFTER_THE_CLOCK, PROBLEM, id="the work done when results are fetched"),
-        pytest.param(BEFORE_THE_CLOCK_HEAD, BEFORE_THE_CLOCK, PROBLEM, id="the work done when inputs arrive"),
-        pytest.param(IN_A_THREAD_HEAD, IN_A_THREAD, PROBLEM, id="the work done by a thread after the call"),
-        pytest.param("", FORGED_REPORT, PROBLEM, id="a tenth of the time reported"),
+        pytest.param(AFTER_THE_CLOCK_HEAD, AFTER_THE_CLOCK, id="the work done when results are fetched"),
+        pytest.param(BEFORE_THE_CLOCK_HEAD, BEFORE_THE_CLOCK, id="the work done when inputs arrive"),
+        pytest.param(IN_A_THREAD_HEAD, IN_A_THREAD, id="the work done by a thread after the call"),
+        pytest.param("", FORGED_REPORT, id="a tenth of the time reported"),
     ],
 )
-def test_a_time_that_leaves_work_out(
-    bench: Bench, head: str, body: str, problem: TextProblem, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("optimizer.measure.timing.SAMPLE_SECONDS", 0.1 if problem is BRIEF else 0.02)
-    verdict = timed(bench, scripted(body, head), problem)
-    assert is_found_out(bench, verdict, problem), verdict
+def test_a_time_that_leaves_work_out(bench: Bench, head: str, body: str) -> None:
+    assert found_out(bench, scripted(body, head))
+
+
+def test_only_the_last_call_of_a_sample_does_the_work(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Samples are long here, so that what a candidate could gain is far more than what a single call may vary."""
+    monkeypatch.setattr("optimizer.measure.timing.SAMPLE_SECONDS", 0.4)
+    try:
+        verdict = timed(bench, scripted(LAST_CALL_ONLY), BRIEF)
+    except InfrastructureError as error:
+        assert "too busy to tell" in str(error)  # noqa: PT017
+    else:
+        assert is_rejected(verdict, Reason.SUSPICIOUS), verdict
 
 
 @pytest.mark.parametrize(
@@ -202,8 +208,7 @@ def test_a_time_that_leaves_work_out(
     ids=["asleep before", "another function", "done eight times"],
 )
 def test_the_original_beside_it_slowed_down(bench: Bench, instead: str) -> None:
-    verdict = timed(bench, scripted(SLOWED_ORIGINAL.format(instead=instead)))
-    assert is_found_out(bench, verdict, PROBLEM), verdict
+    assert found_out(bench, scripted(SLOWED_ORIGINAL.format(instead=instead)))
 
 
 @pytest.mark.parametrize(
