@@ -25,7 +25,7 @@ class Equivalence:
     bench: Bench
     seeds: int = 2
     """How many different random inputs are tried at each size."""
-    repeats: int = 6
+    repeats: int = 20
     """How many times a parallel candidate runs at the largest size, besides the first time."""
     name: ClassVar[str] = "equivalence"
 

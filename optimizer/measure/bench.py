@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
-from optimizer.errors import InfrastructureError
+from optimizer.errors import InfrastructureError, LoopwrightError
 from optimizer.measure.checks import Checker
 from optimizer.measure.commands import (
     CheckCommand,
@@ -38,6 +38,8 @@ from optimizer.measure.worker import Step, Worker
 from optimizer.verdict import Measurement, Reason
 
 KEPT_RESULTS = 256
+Asked = TypeVar("Asked", CheckCommand, TimeCommand)
+Told = TypeVar("Told", CheckReport, TimeReport)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +150,27 @@ class Bench:
         return file
 
     def check(self, command: CheckCommand) -> CheckReport:
-        """Raises `WorkerFailure` for a candidate that does not do what the original does."""
+        """Raises `WorkerFailure` for a candidate that does not do what the original does.
+
+        It says so of a process in which no other candidate has run before, because one may have spoilt it for others.
+        """
+        is_fresh = self.worker.process_id is None
+        try:
+            return self._discarding(self._check, command)
+        except WorkerFailure:
+            if is_fresh:
+                raise
+        return self._discarding(self._check, command)
+
+    def _discarding(self, measure: Callable[[Asked], Told], command: Asked) -> Told:
+        """What `measure` tells; when it fails, whatever a candidate did to its process, others shall not meet it."""
+        try:
+            return measure(command)
+        except LoopwrightError:
+            self.worker.close()
+            raise
+
+    def _check(self, command: CheckCommand) -> CheckReport:
         self.clean_worker.start()
         self.worker.start()
         self.worker.clear_log()
@@ -164,17 +186,11 @@ class Bench:
         """
         with self.lane.held():
             try:
-                return self._time(command)
+                return self._discarding(self._time, command)
             except WorkerFailure as failure:
                 if failure.reason is not Reason.SUSPICIOUS:
                     raise
-                self.worker.close()
-            try:
-                return self._time(command)
-            except WorkerFailure:
-                # Whatever it did to its process, others shall not meet it.
-                self.worker.close()
-                raise
+            return self._discarding(self._time, command)
 
     def _time(self, command: TimeCommand) -> TimeReport:
         self.worker.clear_log()

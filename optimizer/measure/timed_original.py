@@ -13,6 +13,7 @@ from typing import Any
 from optimizer.errors import InfrastructureError
 from optimizer.measure.commands import Form
 from optimizer.measure.comparison import Results, arrays_of
+from optimizer.measure.fresh_look import FreshMemory
 from optimizer.measure.guards import GuardedArguments
 from optimizer.measure.inputs import Values, make_values
 from optimizer.measure.recent import Recent
@@ -53,6 +54,7 @@ class TimingMemory:
     references: Recent[Reference] = field(default_factory=lambda: Recent(KEPT_REFERENCES))
     """Large arrays."""
     comparable: Recent[bool] = field(default_factory=lambda: Recent(KEPT_RESULTS))
+    fresh: FreshMemory = field(default_factory=FreshMemory)
 
 
 class TimedOriginal:

@@ -6,8 +6,9 @@ process, which reads the clock; this side drives it, compares what each sample l
 behind in another process, and holds each reading against its own clock.
 
 What a candidate could still do in its process: claim the small part of a sample that this clock cannot tell from the
-restoring of inputs (`HIDDEN_PART`), or keep results of inputs that it has seen. The code of schedules can do neither,
-because it is generated; a text that somebody else wrote is worth reading before its time is believed.
+restoring of inputs (`HIDDEN_PART`), and what a look at a single call on fresh inputs leaves (`fresh_look.py`). The code
+of schedules does neither, because it is generated; a text that somebody else wrote is worth reading before its time is
+believed.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from optimizer.errors import InfrastructureError, LoopwrightError
 from optimizer.measure.commands import Form, TimeCommand, TimeReport
 from optimizer.measure.comparison import Difference, Results, arrays_of, bit_difference, scale_difference
 from optimizer.measure.failure import WorkerFailure
+from optimizer.measure.fresh_look import Observer
 from optimizer.measure.inputs import bytes_of
 from optimizer.measure.load import OtherLoad
 from optimizer.measure.runner import Called, CallError, Code, Runner
@@ -70,7 +72,7 @@ class Stopwatch:
 
         `module` is the file of the original's source; `until` is a time of `time.monotonic()`.
         """
-        self._runner, self._memory = runner, memory
+        self._runner, self._clean_runner, self._memory = runner, clean_runner, memory
         self._is_clean = runner is clean_runner
         self._command, self._workload, self._until = command, command.workload, until
         self._original = TimedOriginal(clean_runner, memory, self._workload, command.seed, module, until)
@@ -99,6 +101,7 @@ class Stopwatch:
         other_load = load.processors()
         self._check_clock()
         self._check_original(other_load)
+        self._look_afresh(rounds, reference)
         return TimeReport(
             seconds=tuple(tuple(samples) for samples in rounds),
             original_seconds=reference.seconds,
@@ -139,7 +142,7 @@ class Stopwatch:
         if self._is_original(number) and is_fresh and self._is_clean:
             return reference.seconds
         step = self._step(number, self._command.cutoff)
-        called = self._call(self._keys[number], step, threads=self._command.threads)
+        called = self._call(self._runner, self._keys[number], step, threads=self._command.threads)
         self._look(number, called, reference, is_first=True)
         return called.report.seconds
 
@@ -176,6 +179,7 @@ class Stopwatch:
         """Mean seconds of `calls` calls."""
         step = self._step(number, max(self._command.cutoff, SLOWDOWN_ALLOWED * first) * calls)
         called = self._call(
+            self._runner,
             self._keys[number],
             step,
             threads=self._command.threads,
@@ -246,9 +250,41 @@ class Stopwatch:
             raise InfrastructureError(f"the original: {detail}; the machine is too busy to tell why")
         raise self._failure(0, Reason.SUSPICIOUS, detail)
 
-    def _call(self, key: str, step: Step, **options: Any) -> Called:
+    def _look_afresh(self, rounds: list[list[float]], reference: Reference) -> None:
+        """Whether candidates that are faster than the original are so where they could not prepare for it.
+
+        The first of several contestants is who the others are compared with, and was looked at when it was new.
+        """
+        command, original_step = self._command, self._original_step("the original on fresh inputs")
+        observer = Observer(
+            self._runner,
+            self._clean_runner,
+            self._original.code,
+            self._workload,
+            command.threads,
+            self._original.values,
+            self._call,
+            self._difference,
+        )
+        for number in range(min(1, len(self._keys) - 1), len(self._keys)):
+            claimed = median(samples[number] for samples in rounds)
+            if self._is_original(number) or claimed >= reference.seconds:
+                continue
+            step = self._step(number, SLOWDOWN_ALLOWED * max(command.cutoff, reference.seconds))
+            known = (reference.results, reference.seconds)
+            look = observer.looks(self._keys[number], (step, original_step), claimed, known, self._memory.fresh)
+            place = f"on fresh inputs (seed {look.seed})"
+            if look.difference and (self._workload.is_strict or self._original.is_comparable(reference)):
+                raise self._failure(number, Reason.WRONG_RESULT, f"{place}: {look.difference}")
+            if look.seconds > look.allowed:
+                detail = f"a call {place} takes {look.seconds:.3g} s, one of the rounds {claimed:.3g} s"
+                if look.other_load > BUSY_PROCESSORS and look.seconds <= PLAINLY_SLOWED * look.allowed:
+                    raise InfrastructureError(f"{detail}; the machine is too busy to tell why")
+                raise self._failure(number, Reason.SUSPICIOUS, detail)
+
+    def _call(self, runner: Runner, key: str, step: Step, **options: Any) -> Called:
         try:
-            return self._runner.call(key, step, **options)
+            return runner.call(key, step, **options)
         except CallError as error:
             if step.contestant is None:
                 raise InfrastructureError(f"{step.what} raises {error.text}") from error
