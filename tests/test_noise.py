@@ -12,6 +12,8 @@ from optimizer.measure.commands import NoiseReport
 from optimizer.measure.lane import TimingLane
 from optimizer.measure.noise import ROUNDS, Fitness, Noise, measure_noise, noise_of
 
+pytestmark = pytest.mark.alone
+
 
 def found(
     noise: float = 0.002,

@@ -14,6 +14,8 @@ from optimizer.measure.lane import TimingLane
 from optimizer.measure.machine import this_machine
 from optimizer.measure.peaks import Peaks, machine_peaks
 
+pytestmark = pytest.mark.alone
+
 PEAKS = Peaks(
     2,
     {"float64/1": 10e9, "float64/2": 20e9, "float32/1": 20e9, "float32/2": 40e9},

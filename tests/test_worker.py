@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -149,13 +150,17 @@ def test_harness_errors_are_infrastructure(bench: Bench) -> None:
         bench.worker.request(CallCommand("missing", 1), Step("a call", 20))
 
 
-def test_whole_process_group_dies_with_a_candidate(bench: Bench, tmp_path: Path) -> None:
+def test_whole_process_group_dies_with_a_candidate(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench, "limits", replace(bench.limits, build=3.0))
     noted = tmp_path / "child"
     child = (
         "import subprocess, pathlib\np = subprocess.Popen(['sleep', '60'])\n"
         f"pathlib.Path({str(noted)!r}).write_text(str(p.pid))\n"
     )
-    judged(bench, child + module(ORIGINAL_BODY) + "\nwhile True:\n    pass")
+    verdict = judged(bench, child + module(ORIGINAL_BODY) + "\nwhile True:\n    pass")
+    assert "compiling: not done after" in verdict.detail
     number = int(noted.read_text())
     deadline = time.monotonic() + 5
     while psutil.pid_exists(number) and psutil.Process(number).status() != psutil.STATUS_ZOMBIE:
