@@ -16,8 +16,6 @@ from optimizer.verdict import Measurement, Reason, Status, Verdict
 from tests.measured_problem import TextProblem
 from verifiers.timing import Timing
 
-pytestmark = pytest.mark.alone
-
 PROBLEM = TextProblem()
 CANDIDATE = Candidate("def scale_sum(): ...")
 

@@ -12,8 +12,6 @@ from optimizer.measure.commands import NoiseReport
 from optimizer.measure.lane import TimingLane
 from optimizer.measure.noise import ROUNDS, Fitness, Noise, measure_noise, noise_of
 
-pytestmark = pytest.mark.alone
-
 
 def found(
     noise: float = 0.002,
@@ -87,6 +85,7 @@ def test_what_the_system_lacks_is_said() -> None:
     assert any("steps of 15625 µs" in text for text in found(timer=1 / 64).sentences)
 
 
+@pytest.mark.alone
 def test_this_machine(tmp_path: Path) -> None:
     with Bench(tmp_path, threads=1, lane=TimingLane(tmp_path / "lane")) as bench:
         noise = measure_noise(bench)
