@@ -207,6 +207,39 @@ def test_closing_twice_is_fine_and_a_forgotten_worker_is_killed(tmp_path: Path) 
     other.close()
 
 
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="the system keeps no process to its processors")
+def test_only_what_is_timed_is_kept_to_its_processors(tmp_path: Path) -> None:
+    everywhere = os.sched_getaffinity(0)
+
+    def place(worker: Worker) -> set[int]:
+        worker.request(NoiseCommand(1), Step("noise", 60))
+        return os.sched_getaffinity(worker.own_process_id or 0)
+
+    with Worker(tmp_path, 1) as worker:
+        assert place(worker) == everywhere
+        worker.is_pinned = True
+        assert place(worker) == {min(everywhere)}
+        worker.close()
+        assert place(worker) == {min(everywhere)}, "a new process was left where it liked"
+        worker.is_pinned = False
+        assert place(worker) == everywhere
+
+
+def test_both_workers_are_pinned_while_the_lane_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Bench(tmp_path, threads=1, lane=TimingLane(tmp_path / "lane")) as bench:
+
+        def noted(command: object, step: Step) -> dict[str, object]:
+            pinned.append((bench.worker.is_pinned, bench.clean_worker.is_pinned))
+            return {"seconds": [1.0], "timer_seconds": 1e-7, "is_pinned": True, "other_load": 0.0}
+
+        pinned: list[tuple[bool, bool]] = []
+        monkeypatch.setattr(bench.clean_worker, "request", noted)
+        bench.noise(1)
+        assert pinned == [(True, True)]
+        assert not bench.worker.is_pinned
+        assert not bench.clean_worker.is_pinned
+
+
 def test_lane_is_held_by_one_at_a_time_and_waiting_is_seen(tmp_path: Path) -> None:
     holder = subprocess.Popen(
         [
