@@ -15,7 +15,8 @@ demo: $(INSTALLED)
 	$(BIN)/loopwright run matmul --policy polyhedral --size large --evaluations 10
 
 test: $(INSTALLED)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -m "not long and not alone" -n logical --maxprocesses 4 --dist worksteal
+	$(BIN)/python -m pytest -m "not long and alone"
 
 check: $(INSTALLED)
 	$(BIN)/ruff check

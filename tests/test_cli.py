@@ -37,6 +37,7 @@ def test_import_optimizer_is_light() -> None:
     assert fresh_python(code).strip() == "[]"
 
 
+@pytest.mark.alone
 def test_help_is_quick() -> None:
     times: list[float] = []
     for _ in range(5):

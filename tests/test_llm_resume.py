@@ -243,7 +243,7 @@ def test_a_killed_process_repeats_no_answered_call(tmp_path: Path) -> None:
     with ModelServer(lambda _, count: calls(proposal(count), delay=60.0 if count == 4 else 0.0)) as first:
         command = [sys.executable, "-c", CHILD, first.url, str(directory)]
         child = subprocess.Popen(command, cwd=Path(__file__).parent.parent)
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while len(first.requests) < 5 and child.poll() is None and time.monotonic() < deadline:
             time.sleep(0.02)
         time.sleep(0.2)

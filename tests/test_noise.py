@@ -85,6 +85,7 @@ def test_what_the_system_lacks_is_said() -> None:
     assert any("steps of 15625 µs" in text for text in found(timer=1 / 64).sentences)
 
 
+@pytest.mark.alone
 def test_this_machine(tmp_path: Path) -> None:
     with Bench(tmp_path, threads=1, lane=TimingLane(tmp_path / "lane")) as bench:
         noise = measure_noise(bench)

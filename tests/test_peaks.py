@@ -66,6 +66,7 @@ def test_limit_for_an_unmeasured_number_of_threads_is_refused() -> None:
         PEAKS.limit_seconds(1.0, 1.0, "float64", 3)
 
 
+@pytest.mark.alone
 def test_measured_peaks_make_sense(measured_peaks: tuple[Peaks, Path]) -> None:
     peaks, _ = measured_peaks
     flops = peaks.flops_per_second
@@ -80,6 +81,7 @@ def test_measured_peaks_make_sense(measured_peaks: tuple[Peaks, Path]) -> None:
     assert peaks.bandwidth(1e3, 2) >= peaks.bandwidth(1e9, 2)
 
 
+@pytest.mark.alone
 def test_peaks_are_measured_once(bench: Bench, measured_peaks: tuple[Peaks, Path]) -> None:
     peaks, directory = measured_peaks
     (file,) = directory.iterdir()

@@ -19,6 +19,8 @@ from optimizer.verdict import Measurement, Reason, Status, Verdict
 from tests.measured_problem import ORIGINAL_BODY, PARALLEL, PARALLEL_BODY, TextProblem, module
 from verifiers.timing import Timing
 
+pytestmark = pytest.mark.alone
+
 REPEATED = """
 def scale_sum(n, m, factor, A, B, total):
     for i in range(n):

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -97,13 +98,17 @@ def test_harness_errors_are_infrastructure(bench: Bench) -> None:
         bench.worker.request(CallCommand("missing", 1), Step("a call", 20))
 
 
-def test_whole_process_group_dies_with_a_candidate(bench: Bench, tmp_path: Path) -> None:
+def test_whole_process_group_dies_with_a_candidate(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench, "limits", replace(bench.limits, build=3.0))
     noted = tmp_path / "child"
     child = (
         "import subprocess, pathlib\np = subprocess.Popen(['sleep', '60'])\n"
         f"pathlib.Path({str(noted)!r}).write_text(str(p.pid))\n"
     )
-    judged(bench, child + module(ORIGINAL_BODY) + "\nwhile True:\n    pass")
+    verdict = judged(bench, child + module(ORIGINAL_BODY) + "\nwhile True:\n    pass")
+    assert "compiling: not done after" in verdict.detail
     number = int(noted.read_text())
     deadline = time.monotonic() + 5
     while psutil.pid_exists(number) and psutil.Process(number).status() != psutil.STATUS_ZOMBIE:
@@ -148,6 +153,39 @@ def test_closing_twice_is_fine_and_a_forgotten_worker_is_killed(tmp_path: Path) 
     other = Worker(tmp_path, 1)
     other.close()
     other.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="the system keeps no process to its processors")
+def test_only_what_is_timed_is_kept_to_its_processors(tmp_path: Path) -> None:
+    everywhere = os.sched_getaffinity(0)
+
+    def place(worker: Worker) -> set[int]:
+        worker.request(NoiseCommand(1), Step("noise", 60))
+        return os.sched_getaffinity(worker.own_process_id or 0)
+
+    with Worker(tmp_path, 1) as worker:
+        assert place(worker) == everywhere
+        worker.is_pinned = True
+        assert place(worker) == {min(everywhere)}
+        worker.close()
+        assert place(worker) == {min(everywhere)}, "a new process was left where it liked"
+        worker.is_pinned = False
+        assert place(worker) == everywhere
+
+
+def test_both_workers_are_pinned_while_the_lane_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Bench(tmp_path, threads=1, lane=TimingLane(tmp_path / "lane")) as bench:
+
+        def noted(command: object, step: Step) -> dict[str, object]:
+            pinned.append((bench.worker.is_pinned, bench.clean_worker.is_pinned))
+            return {"seconds": [1.0], "timer_seconds": 1e-7, "is_pinned": True, "other_load": 0.0}
+
+        pinned: list[tuple[bool, bool]] = []
+        monkeypatch.setattr(bench.clean_worker, "request", noted)
+        bench.noise(1)
+        assert pinned == [(True, True)]
+        assert not bench.worker.is_pinned
+        assert not bench.clean_worker.is_pinned
 
 
 def test_lane_is_held_by_one_at_a_time_and_waiting_is_seen(tmp_path: Path) -> None:

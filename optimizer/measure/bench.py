@@ -5,9 +5,10 @@ Candidates run in one of the processes, and the other one, which never runs any,
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -184,13 +185,23 @@ class Bench:
 
         What is suspicious is looked at once more in a fresh process.
         """
-        with self.lane.held():
+        with self._alone():
             try:
                 return self._discarding(self._time, command)
             except WorkerFailure as failure:
                 if failure.reason is not Reason.SUSPICIOUS:
                     raise
             return self._discarding(self._time, command)
+
+    @contextlib.contextmanager
+    def _alone(self) -> Generator[None]:
+        """The timing lane, with both workers kept to their processors."""
+        with self.lane.held():
+            self.worker.is_pinned = self.clean_worker.is_pinned = True
+            try:
+                yield
+            finally:
+                self.worker.is_pinned = self.clean_worker.is_pinned = False
 
     def _time(self, command: TimeCommand) -> TimeReport:
         self.worker.clear_log()
@@ -201,11 +212,11 @@ class Bench:
         return Stopwatch(runner, self._clean_runner, self._timing, command, module, until).run()
 
     def peaks(self) -> PeaksReport:
-        with self.lane.held():
+        with self._alone():
             answer = self.clean_worker.request(PeaksCommand(self.threads), Step("measuring the machine's peaks", 120.0))
             return from_json(PeaksReport, answer)
 
     def noise(self, calls: int = 100) -> NoiseReport:
-        with self.lane.held():
+        with self._alone():
             answer = self.clean_worker.request(NoiseCommand(calls), Step("measuring the machine's noise", 60.0))
             return from_json(NoiseReport, answer)

@@ -75,11 +75,18 @@ def scheduling(process: int, thread: int) -> Scheduling:
     return Scheduling(int(executed) * 1e-9, int(waited) * 1e-9)
 
 
-def pin(threads: int) -> None:
-    """Keep this process to as many of its processors as it has threads, where the system can do that."""
-    if hasattr(os, "sched_setaffinity"):
-        with contextlib.suppress(OSError):
-            os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
+def keep_to(process: int, processors: int | None) -> None:
+    """Let all threads of a process run on so many of this process's processors only, where the system can do that.
+
+    Always the same ones; None is all of them. The process, or one of its threads, may end meanwhile.
+    """
+    if not hasattr(os, "sched_setaffinity"):
+        return
+    allowed = sorted(os.sched_getaffinity(0))[:processors]
+    with contextlib.suppress(OSError):
+        for thread in Path(f"/proc/{process}/task").iterdir():
+            with contextlib.suppress(OSError):
+                os.sched_setaffinity(int(thread.name), allowed)
 
 
 def is_pinned(threads: int) -> bool:

@@ -38,7 +38,6 @@ from optimizer.measure.commands import (
 )
 from optimizer.measure.failure import described_error
 from optimizer.measure.guards import OwnArguments
-from optimizer.measure.load import pin
 from optimizer.measure.loading import Function, compiled_candidate, compiled_original, plain_candidate, types_of
 from optimizer.measure.recent import Recent
 
@@ -54,8 +53,6 @@ class Session:
     def __init__(self, threads: int, shared_file: int) -> None:
         """`threads` is the most that any command may use; `shared_file` takes arguments and results, as bytes."""
         self._threads, self._shared_file = threads, shared_file
-        # Before the first parallel loop starts threads, which inherit the processors.
-        pin(threads)
         self._functions: Recent[tuple[Form, Function]] = Recent(KEPT_FUNCTIONS)
         self._arguments = OwnArguments(())
         self._content = np.empty(0, np.uint8)

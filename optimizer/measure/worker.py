@@ -19,6 +19,7 @@ import optimizer
 from optimizer.errors import InfrastructureError, LoopwrightError
 from optimizer.measure.commands import Command, to_message
 from optimizer.measure.failure import WorkerFailure
+from optimizer.measure.load import keep_to
 from optimizer.measure.protocol import MessageReader, ProtocolError, write_message
 from optimizer.measure.shared_file import shared_file
 from optimizer.sandbox import Sandbox, SandboxLimits, total_memory
@@ -61,6 +62,12 @@ class Worker:
         self._from_worker = -1
         self._reader = MessageReader(-1)
         self._own_id: int | None = None
+        self.is_pinned = False
+        """Whether requests are kept to as many processors as they may use threads, which are always the same ones.
+
+        That steadies times. All else is better off wherever the system finds a free processor.
+        """
+        self._was_pinned = False
         self._end: weakref.finalize[..., Worker] | None = None
 
     def __enter__(self) -> Self:
@@ -102,6 +109,7 @@ class Worker:
         self.start()
         try:
             self._await_start()
+            self._place()
             return self._exchange({"nonce": secrets.token_hex(16), **to_message(command)}, step)
         except LoopwrightError:
             raise
@@ -151,6 +159,7 @@ class Worker:
             os.close(command_read)
             os.close(answer_write)
         self._shared = shared
+        self._was_pinned = False
         self._end = weakref.finalize(self, _end, self._process, shared, (self._to_worker, self._from_worker))
         self._reader = MessageReader(self._from_worker)
 
@@ -166,6 +175,12 @@ class Worker:
             self.close()
             raise InfrastructureError(f"the worker process did not start: {log or 'no output'}")
         self._own_id = int(ready["ready"])
+
+    def _place(self) -> None:
+        assert self._own_id is not None
+        if self.is_pinned != self._was_pinned:
+            keep_to(self._own_id, self._threads if self.is_pinned else None)
+            self._was_pinned = self.is_pinned
 
     def _variables(self) -> dict[str, str]:
         threads = str(self._threads)
