@@ -13,6 +13,7 @@ import pytest
 from optimizer.candidate import Candidate
 from optimizer.errors import InfrastructureError, UserError
 from optimizer.measure.bench import Bench, TimeLimits
+from optimizer.measure.commands import Form
 from optimizer.measure.comparison import RoundingJudge, arrays_of, bit_difference, named_results, scale_difference
 from optimizer.measure.guards import GuardedArguments
 from optimizer.measure.inputs import ValueKind, make_values
@@ -578,7 +579,7 @@ def test_judge_grants_what_the_last_bit_of_the_inputs_does() -> None:
 
 
 def test_wide_evaluation_is_wider() -> None:
-    wide = plain_function(ROOTS, "roots", "roots", wide=True)(np.full(1000, 2.0, np.longdouble))
+    wide = plain_function(ROOTS, "roots", "roots", Form.WIDE)(np.full(1000, 2.0, np.longdouble))
     assert wide.dtype == np.longdouble
     assert abs(wide[0] / 1000 - np.sqrt(np.longdouble(2))) < 1e-17
 

@@ -1,10 +1,10 @@
 """Runs a candidate against the original on many small inputs and compares what both leave behind.
 
 Each runs in a process of its own, and what it leaves behind comes here as bytes. Two layers. As plain Python, without
-compiler and rounding freedom, both must give the same bits on special values too, and parallel loops must not notice
-that they run backward. Compiled, they must agree as well as the floating-point mode says, on one thread and on all of
-them, time after time. No two calls in a row get the same inputs where there are others of the same size, so that what
-is left of an earlier call does not pass for a result.
+compiler and rounding freedom, both must give the same bits on special values too, no two iterations of a parallel loop
+may get in each other's way, and parallel loops must not notice that they run backward. Compiled, they must agree as
+well as the floating-point mode says, on one thread and on all of them, time after time. No two calls in a row get the
+same inputs where there are others of the same size, so that what is left of an earlier call does not pass for a result.
 """
 
 from __future__ import annotations
@@ -111,13 +111,12 @@ class Checker:
                 cases += [Case(size, first + more, kind) for kind in kinds[1:] for more in FURTHER_SEEDS]
             for case in cases:
                 reference = self._references.plain(case)
-                for backward in (False, True) if reference and self._is_parallel else (False,):
+                for form in (Form.WATCHED, Form.BACKWARD) if self._is_parallel else (Form.PLAIN,):
                     if reference:
-                        self._check_plain_case(case, reference, backward)
+                        self._check_plain_case(case, reference, form)
 
-    def _check_plain_case(self, case: Case, reference: PlainReference, backward: bool) -> None:
-        place = f"as plain Python{', its parallel loops run backward' if backward else ''} ({case})"
-        form = Form.BACKWARD if backward else Form.PLAIN
+    def _check_plain_case(self, case: Case, reference: PlainReference, form: Form) -> None:
+        place = f"as plain Python{', its parallel loops run backward' if form is Form.BACKWARD else ''} ({case})"
         guarded = GuardedArguments(self._references.values(case))
         results = self._call(form, guarded, place, reference.results, reference.seconds)
         if self._workload.may_reassociate:
@@ -205,6 +204,8 @@ class Checker:
         except CallError as error:
             if error.kind == "memory":
                 raise WorkerFailure(Reason.OUT_OF_MEMORY, f"{place}: no memory left") from error
+            if error.kind == "race":
+                raise WorkerFailure(Reason.NONDETERMINISTIC, f"{place}: {error.text}") from error
             # The original ran on these inputs, so whatever the candidate raises, its result is wrong.
             detail = f"{place}: it raises {error.text}, where the original does not"
             raise WorkerFailure(Reason.WRONG_RESULT, detail) from error

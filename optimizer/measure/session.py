@@ -40,13 +40,12 @@ from optimizer.measure.failure import WorkerFailure
 from optimizer.measure.guards import OwnArguments
 from optimizer.measure.load import pin
 from optimizer.measure.loading import Function, compiled_candidate, compiled_original, plain_function
+from optimizer.measure.races import RaceError
 from optimizer.measure.recent import Recent
 from optimizer.verdict import Reason
 
 KEPT_FUNCTIONS = 32
-CALL_ERRORS = (ArithmeticError, LookupError, ValueError, TypeError)
-"""What a function may raise at sizes or values that it cannot take."""
-PLAIN_FORMS = (Form.PLAIN, Form.BACKWARD, Form.WIDE)
+PLAIN_FORMS = (Form.PLAIN, Form.WATCHED, Form.BACKWARD, Form.WIDE)
 
 
 class Session:
@@ -137,8 +136,7 @@ class Session:
             self._returned = tuple(np.asarray(part) for part in parts)
         except Exception as error:
             # Whatever it is: the parent knows what it means for what is being run.
-            kind = "memory" if isinstance(error, MemoryError) else "call" if isinstance(error, CALL_ERRORS) else "other"
-            return CallReport(0.0, (), False, f"{type(error).__name__}: {error}"[:2000], kind)
+            return CallReport(0.0, (), False, f"{type(error).__name__}: {error}"[:2000], _kind(error))
         finally:
             gc.enable()
         described = tuple((part.dtype.str, part.shape) for part in self._returned)
@@ -163,15 +161,27 @@ def _made(command: BuildCommand, arguments: tuple[Any, ...]) -> Function:
     file = Path(command.file)
     if command.form is Form.CANDIDATE:
         return compiled_candidate(file, command.function, arguments)
-    is_backward, is_wide = command.form is Form.BACKWARD, command.form is Form.WIDE
     try:
         source = file.read_text(encoding="utf-8")
-        return plain_function(source, str(file), command.function, backward=is_backward, wide=is_wide)
+        return plain_function(source, str(file), command.function, command.form)
     except OSError as error:
         raise InfrastructureError(f"{file} cannot be read: {error}") from error
     except Exception as error:
         # A module that does not even load has no usable code, whatever it raises.
         raise WorkerFailure(Reason.BUILD_FAILED, f"{type(error).__name__}: {error}") from error
+
+
+def _kind(error: Exception) -> str:
+    match error:
+        case MemoryError():
+            return "memory"
+        case RaceError():
+            return "race"
+        case ArithmeticError() | LookupError() | ValueError() | TypeError():
+            # What a function may raise at sizes or values that it cannot take.
+            return "call"
+        case _:
+            return "other"
 
 
 def _not_built() -> tuple[Form, Function]:
