@@ -53,7 +53,6 @@ NOT_SAMPLED = frozenset(
         "stale-pack",
         "view-returned",
         "parallel-mark",
-        "scalar-shared",
         "signs-of-zeros-ignored",
         "special-values-ignored",
     ]

@@ -38,6 +38,8 @@ from optimizer.measure.workload import size_text
 from optimizer.verdict import Reason
 
 LARGEST_PLAIN_SIZE = 9
+LARGEST_WATCHED_SIZE = 40
+"""Where no smaller size gives every parallel loop two iterations, one up to this is tried."""
 MANY_PLAIN_SIZE = 5
 """Up to this size plain runs are so short that special values are tried with further seeds: they rarely meet so that a
 fault shows."""
@@ -74,6 +76,8 @@ class Checker:
         self._source = Path(command.code).read_text(encoding="utf-8")
         self._skipped: dict[str, str] = {}
         self._checks = 0
+        self._needs_larger = False
+        """Whether some parallel loop has not had two iterations in any watched run so far."""
         self._is_exact = True
 
     def run(self) -> CheckReport:
@@ -114,6 +118,13 @@ class Checker:
                 for form in (Form.WATCHED, Form.BACKWARD) if self._is_parallel else (Form.PLAIN,):
                     if reference:
                         self._check_plain_case(case, reference, form)
+        if self._needs_larger:
+            self._watch_larger([size for size in sizes if max(size.values(), default=0) <= LARGEST_WATCHED_SIZE][-1:])
+
+    def _watch_larger(self, sizes: list[Mapping[str, int]]) -> None:
+        for case in (Case(size, self._command.seeds[0], ValueKind.USUAL) for size in sizes):
+            if reference := self._references.plain(case):
+                self._check_plain_case(case, reference, Form.WATCHED)
 
     def _check_plain_case(self, case: Case, reference: PlainReference, form: Form) -> None:
         place = f"as plain Python{', its parallel loops run backward' if form is Form.BACKWARD else ''} ({case})"
@@ -205,10 +216,13 @@ class Checker:
             if error.kind == "memory":
                 raise WorkerFailure(Reason.OUT_OF_MEMORY, f"{place}: no memory left") from error
             if error.kind == "race":
-                raise WorkerFailure(Reason.NONDETERMINISTIC, f"{place}: {error.text}") from error
+                detail = f"{place}: {error.text.removeprefix('RaceError: ')}"
+                raise WorkerFailure(Reason.NONDETERMINISTIC, detail) from error
             # The original ran on these inputs, so whatever the candidate raises, its result is wrong.
             detail = f"{place}: it raises {error.text}, where the original does not"
             raise WorkerFailure(Reason.WRONG_RESULT, detail) from error
+        if form is Form.WATCHED:
+            self._needs_larger = called.report.needs_larger
         self._runner.receive(guarded, calling)
         self._checks += 1
         if array := guarded.overrun():

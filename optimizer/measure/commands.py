@@ -95,6 +95,8 @@ class CallReport:
     """The exception that ended the calls; then the rest means nothing."""
     raised_kind: str = ""
     """`memory`, `race`, `call` for what a function may raise for inputs that it cannot take, or `other`."""
+    needs_larger: bool = False
+    """Whether a watched function has loops that had no two iterations in any call so far."""
 
 
 @dataclass(frozen=True, slots=True)

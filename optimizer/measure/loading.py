@@ -20,7 +20,7 @@ import numpy as np
 from optimizer.errors import InfrastructureError
 from optimizer.measure.commands import Form
 from optimizer.measure.failure import WorkerFailure
-from optimizer.measure.races import RaceWatch, watched
+from optimizer.measure.races import WatchedFunction, watched
 from optimizer.measure.widening import WIDER, widened
 from optimizer.measure.workload import Workload
 from optimizer.verdict import Reason
@@ -80,9 +80,8 @@ def plain_function(source: str, file: str, name: str, form: Form = Form.PLAIN) -
         case Form.WIDE:
             modules["numpy"] = _WideNumpy()
         case Form.WATCHED:
-            watch = RaceWatch()
-            numba_stand_in.prange = watch.prange
-            return _load(watched(source), file, name, modules, watch.names)
+            module, watch = watched(source)
+            return WatchedFunction(_load(module, file, name, modules, watch.names), watch)
         case _:
             pass
     return _load(source, file, name, modules)

@@ -8,12 +8,15 @@ Of arrays, what is used through subscripts is seen, which is all that generated 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-READ, WRITE = "__loopwright_read__", "__loopwright_write__"
+MOST_NOTES = 300_000
+"""Of a call, so many uses are noted, which takes about a second."""
+LOOP, READ, WRITE = "__loopwright_loop__", "__loopwright_read__", "__loopwright_write__"
 
 
 class RaceError(Exception):
@@ -23,81 +26,117 @@ class RaceError(Exception):
 class RaceWatch:
     """What the iterations of the parallel loop that runs now have used."""
 
-    def __init__(self) -> None:
+    def __init__(self, loops: int) -> None:
+        """`loops` is how many parallel loops the module has."""
+        self._lengths = [0] * loops
+        """The most iterations that each has had."""
+        self._notes = 0
         self._iteration: int | None = None
         self._writers: dict[int, int] = {}
         """By the element's address."""
         self._readers: dict[int, tuple[int, int]] = {}
         """The first and the last of the iterations that read it."""
-        self._used: dict[int, Any] = {}
-        """Arrays that must live as long as the loop, so that no address gets a second meaning."""
+        self._arrays: dict[int, Layout] = {}
+        """Arrays live as long as the loop, so that no address gets a second meaning."""
+
+    @property
+    def has_seen_all(self) -> bool:
+        """Whether every loop has had two iterations in some call; with fewer there is nothing to see."""
+        return all(length >= 2 for length in self._lengths)
 
     @property
     def names(self) -> dict[str, Any]:
         """The globals that a watched module needs."""
-        return {READ: self._read, WRITE: self._write}
+        return {LOOP: self._loop, READ: self._read, WRITE: self._write}
 
-    def prange(self, *bounds: int) -> Iterable[int]:
+    def _loop(self, loop: int, *bounds: int) -> Iterable[int]:
         """The iterations of a parallel loop; one within another runs as a part of the outer one's iteration."""
-        return range(*bounds) if self._iteration is not None else self._iterations(range(*bounds))
+        numbers = range(*bounds)
+        self._lengths[loop] = max(self._lengths[loop], len(numbers))
+        return numbers if self._iteration is not None else self._iterations(numbers)
+
+    def begin(self) -> None:
+        """A call of the function begins."""
+        self._notes = 0
+        self._forget()
+
+    def _forget(self) -> None:
+        self._iteration = None
+        self._writers, self._readers, self._arrays = {}, {}, {}
 
     def _iterations(self, numbers: range) -> Iterator[int]:
         try:
             for self._iteration in numbers:
                 yield self._iteration
         finally:
-            self._iteration = None
-            self._writers, self._readers, self._used = {}, {}, {}
+            self._forget()
 
     def _read(self, name: str, array: Any, index: Any) -> Any:
         now = self._iteration
-        if now is not None and _is_element(array, index):
-            self._used[id(array)] = array
-            place = _address(array, index)
+        if now is None or self._notes > MOST_NOTES:
+            return index
+        self._notes += 1
+        for place in self._layout(array).elements(index):
             writer = self._writers.get(place, now)
             if writer != now:
                 raise RaceError(f"iteration {now} of a parallel loop reads {_text(name, index)}, which {writer} writes")
-            self._readers[place] = (self._readers.get(place, (now, now))[0], now)
+            readers = self._readers.get(place)
+            if readers is None or readers[1] != now:
+                self._readers[place] = (readers[0] if readers else now, now)
         return index
 
     def _write(self, name: str, array: Any, index: Any) -> Any:
         now = self._iteration
-        if now is not None and isinstance(array, np.ndarray):
-            self._used[id(array)] = array
-            for place in _addresses(array, index):
-                for other in (self._writers.get(place, now), *self._readers.get(place, ())):
-                    if other != now:
-                        uses = "writes" if place in self._writers else "reads"
-                        raise RaceError(
-                            f"iteration {now} of a parallel loop writes {_text(name, index)}, which {other} {uses}"
-                        )
+        if now is None or self._notes > MOST_NOTES:
+            return index
+        self._notes += 1
+        layout = self._layout(array)
+        for place in layout.elements(index) or layout.part(index):
+            writer = self._writers.get(place)
+            if writer != now:
+                others = [other for other in self._readers.get(place, ()) if other != now]
+                if writer is not None or others:
+                    use = f"{others[0]} reads" if writer is None else f"{writer} writes"
+                    raise RaceError(f"iteration {now} of a parallel loop writes {_text(name, index)}, which {use}")
                 self._writers[place] = now
         return index
 
-
-def _is_element(array: Any, index: Any) -> bool:
-    """Whether the subscript means one element; a part of an array is a view, whose own subscripts are seen."""
-    numbers = index if isinstance(index, tuple) else (index,)
-    return (
-        isinstance(array, np.ndarray)
-        and len(numbers) == array.ndim
-        and all(isinstance(number, int | np.integer) for number in numbers)
-    )
+    def _layout(self, array: Any) -> Layout:
+        layout = self._arrays.get(id(array))
+        if layout is None:
+            layout = self._arrays[id(array)] = Layout(array)
+        return layout
 
 
-def _address(array: Any, index: Any) -> int:
-    numbers = index if isinstance(index, tuple) else (index,)
-    place = array.__array_interface__["data"][0]
-    for number, length, stride in zip(numbers, array.shape, array.strides, strict=True):
-        place += (int(number) + (length if number < 0 else 0)) * stride
-    return place
+class Layout:
+    """Where the elements of an array lie in memory; nowhere for what is no array."""
 
+    def __init__(self, array: Any) -> None:
+        self._array = array
+        self._is_array = isinstance(array, np.ndarray)
+        self._start: int = array.__array_interface__["data"][0] if self._is_array else 0
+        self._steps: list[tuple[int, int]] = list(
+            zip(array.shape, array.strides, strict=True) if self._is_array else ()
+        )
 
-def _addresses(array: Any, index: Any) -> Iterable[int]:
-    if _is_element(array, index):
-        return (_address(array, index),)
-    part = array[index]
-    return [_address(part, number) for number in np.ndindex(part.shape)]
+    def elements(self, index: Any) -> tuple[int, ...]:
+        """The address of the one element that a subscript means; none where it means a part, which is a view."""
+        numbers = index if isinstance(index, tuple) else (index,)
+        if not self._is_array or len(numbers) != len(self._steps):
+            return ()
+        place = self._start
+        for number, (length, stride) in zip(numbers, self._steps, strict=True):
+            if not isinstance(number, int | np.integer):
+                return ()
+            place += (int(number) + (length if number < 0 else 0)) * stride
+        return (place,)
+
+    def part(self, index: Any) -> list[int]:
+        """The addresses of the elements of a part."""
+        if not self._is_array:
+            return []
+        view = Layout(self._array[index])
+        return [place for number in np.ndindex(self._array[index].shape) for place in view.elements(number)]
 
 
 def _text(name: str, index: Any) -> str:
@@ -105,12 +144,29 @@ def _text(name: str, index: Any) -> str:
     return f"{name}[{', '.join(str(number) for number in numbers)}]"
 
 
-def watched(source: str) -> ast.Module:
-    """The module in which a `RaceWatch` is told of every use of an element."""
-    return ast.fix_missing_locations(_Watching().visit(ast.parse(source)))
+def watched(source: str) -> tuple[ast.Module, RaceWatch]:
+    """The module in which a `RaceWatch` is told of every use of an element, and that watch."""
+    watching = _Watching()
+    module = ast.fix_missing_locations(watching.visit(ast.parse(source)))
+    return module, RaceWatch(watching.loops)
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedFunction:
+    """A function of a watched module. Raises `RaceError` when iterations get in each other's way."""
+
+    function: Callable[..., Any]
+    watch: RaceWatch
+
+    def __call__(self, *arguments: Any) -> Any:
+        self.watch.begin()
+        return self.function(*arguments)
 
 
 class _Watching(ast.NodeTransformer):
+    def __init__(self) -> None:
+        self.loops = 0
+
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
         self.generic_visit(node)
         if isinstance(node.value, ast.Name) and not isinstance(node.ctx, ast.Del):
@@ -124,6 +180,9 @@ class _Watching(ast.NodeTransformer):
         self.generic_visit(node)
         if not _is_parallel(node):
             return [node]
+        assert isinstance(node.iter, ast.Call)
+        node.iter = ast.Call(ast.Name(LOOP, ast.Load()), [ast.Constant(self.loops), *node.iter.args], [])
+        self.loops += 1
         own = sorted(_assigned(node.body) - _reductions(node.body))
         node.body = [*_unbinding(own), *node.body]
         return [node, *_unbinding([*own, *_assigned([node.target])])]

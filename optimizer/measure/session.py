@@ -40,7 +40,7 @@ from optimizer.measure.failure import WorkerFailure
 from optimizer.measure.guards import OwnArguments
 from optimizer.measure.load import pin
 from optimizer.measure.loading import Function, compiled_candidate, compiled_original, plain_function
-from optimizer.measure.races import RaceError
+from optimizer.measure.races import RaceError, WatchedFunction
 from optimizer.measure.recent import Recent
 from optimizer.verdict import Reason
 
@@ -140,7 +140,8 @@ class Session:
         finally:
             gc.enable()
         described = tuple((part.dtype.str, part.shape) for part in self._returned)
-        return CallReport(seconds, described, isinstance(returned, tuple))
+        needs_larger = isinstance(function, WatchedFunction) and not function.watch.has_seen_all
+        return CallReport(seconds, described, isinstance(returned, tuple), needs_larger=needs_larger)
 
     def _collect(self, command: CollectCommand) -> Mapping[str, Any]:
         self._map(command.size)
