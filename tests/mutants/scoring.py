@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import random
 import time
@@ -108,7 +107,7 @@ def _mutants(fault: Fault, subjects: Sequence[Subject], rng: random.Random) -> I
     """Of one subject after the other, then the second mutants of each, and so on."""
     admitted = [subject for subject in subjects if subject.admits(fault)]
     rng.shuffle(admitted)
-    waiting = [(subject, fault.apply(ast.parse(subject.code), rng)) for subject in admitted]
+    waiting = [(subject, fault.apply(subject.module, rng)) for subject in admitted]
     while waiting:
         left: list[tuple[Subject, Iterator[str]]] = []
         for subject, texts in waiting:
