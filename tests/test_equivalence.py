@@ -16,7 +16,7 @@ from optimizer.measure.bench import Bench, TimeLimits
 from optimizer.measure.commands import Form
 from optimizer.measure.comparison import RoundingJudge, arrays_of, bit_difference, named_results, scale_difference
 from optimizer.measure.guards import GuardedArguments
-from optimizer.measure.inputs import ValueKind, make_values
+from optimizer.measure.inputs import ValueKind, make_values, perturbed
 from optimizer.measure.lane import TimingLane
 from optimizer.measure.loading import plain_function
 from optimizer.measure.workload import ArgumentKind, ArgumentSpec, CatalogInputs, FileInputs
@@ -609,3 +609,17 @@ def test_closing_ends_the_worker(tmp_path: Path) -> None:
     assert psutil.pid_exists(process)
     verifier.close()
     assert not psutil.pid_exists(process)
+
+
+def test_infinities_stay_infinite_when_the_last_bits_change() -> None:
+    values = {"a": np.array([np.inf, -np.inf, 0.0, -0.0, 1.0])}
+    assert list(perturbed(values, 0)["a"][:4]) == list(values["a"][:4])
+    assert perturbed(values, 0)["a"][4] != 1.0
+
+
+@pytest.mark.parametrize("problem", [CONTRACT, REASSOCIATE], ids=["contract", "reassociate"])
+def test_lost_infinities_show_in_compiled_code_that_may_round(bench: Bench, problem: TextProblem) -> None:
+    clipped = "if is_compiled():\n    for i in range(n):\n        total[i] = min(total[i], 1.7976931348623157e308)"
+    verdict = judged(bench, module(f"{ORIGINAL_BODY}\n{clipped}", head=COMPILED_ONLY), problem)
+    assert rejected_for(verdict, Reason.WRONG_RESULT)
+    assert "nonfinite values" in verdict.detail

@@ -40,9 +40,9 @@ from optimizer.verdict import Reason
 LARGEST_PLAIN_SIZE = 9
 LARGEST_WATCHED_SIZE = 40
 """Where no smaller size gives every parallel loop two iterations, one up to this is tried."""
-MANY_PLAIN_SIZE = 5
-"""Up to this size plain runs are so short that special values are tried with further seeds: they rarely meet so that a
-fault shows."""
+MANY_SEEDS_SIZE = 5
+"""Up to this size runs are so short that special values are tried with further seeds: they rarely meet so that a fault
+shows. At larger ones a NaN is nearly everywhere."""
 FURTHER_SEEDS = (1000, 2000, 3000)
 SMALLEST_SURE_SIZE = 3
 """At smaller sizes the original may itself leave its arrays; such sizes are skipped."""
@@ -111,7 +111,7 @@ class Checker:
         first = self._command.seeds[0]
         for size in tiny or sizes[:1]:
             cases = [Case(size, first, kind) for kind in kinds]
-            if max(size.values(), default=0) <= MANY_PLAIN_SIZE:
+            if max(size.values(), default=0) <= MANY_SEEDS_SIZE:
                 cases += [Case(size, first + more, kind) for kind in kinds[1:] for more in FURTHER_SEEDS]
             for case in cases:
                 reference = self._references.plain(case)
@@ -151,7 +151,10 @@ class Checker:
         cases: list[CompiledCase] = []
         for size in sizes:
             usual = [Case(size, seed, ValueKind.USUAL) for seed in seeds]
-            for case in [*usual, *(Case(size, seeds[0], kind) for kind in kinds[1:])]:
+            special = [Case(size, seeds[0], kind) for kind in kinds[1:]]
+            if max(size.values(), default=0) <= MANY_SEEDS_SIZE:
+                special += [Case(size, seeds[0] + more, ValueKind.NONFINITE) for more in FURTHER_SEEDS]
+            for case in [*usual, *special]:
                 reference = self._references.compiled(case)
                 if reference is None:
                     self._skipped[size_text(case.sizes)] = "the original writes outside of its arrays"
