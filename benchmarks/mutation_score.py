@@ -13,7 +13,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -80,21 +80,35 @@ def table(figures: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def recorded(file: Path | None) -> dict[str, Result]:
+    """The results of a file by the keys of their mutants; of several for a mutant the last."""
+    if file is None or not file.exists():
+        return {}
+    results = [Result(**json.loads(line)) for line in file.read_text(encoding="utf-8").splitlines()]
+    return {result.key: replace(result, outcome=Outcome(result.outcome)) for result in results}
+
+
 @click.command()
 @click.option("--mutants", "count", default=500, show_default=True, help="How many to draw.")
 @click.option("--seed", default=0, show_default=True, help="Of the drawing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
-@click.option("--record", type=click.Path(path_type=Path), help="File to which each result is added as a line of JSON.")
+@click.option(
+    "--record",
+    type=click.Path(path_type=Path),
+    help="Results as lines of JSON; a mutant that has one here is not run again.",
+)
 def main(count: int, seed: int, as_json: bool, record: Path | None) -> None:
     """Plant faults into generated code and count which ones the cascade rejects. Exit status 1 if any survives."""
     mutants = draw(count, seed)
-    results: list[Result] = []
+    known = recorded(record)
     with tempfile.TemporaryDirectory(prefix="loopwright-mutants-") as folder:
         directory = Path(folder)
         lane = TimingLane(directory / "lane")
         with Bench(directory / "bench", threads=THREADS, limits=LIMITS, lane=lane) as bench:
             for number, mutant in enumerate(mutants, 1):
-                results.append(result := evaluate(mutant, bench))
+                if mutant.key in known:
+                    continue
+                known[mutant.key] = result = evaluate(mutant, bench)
                 line = (
                     f"{number}/{len(mutants)} {result.fault} in {mutant.subject}: {result.outcome} {result.seconds} s"
                 )
@@ -102,6 +116,7 @@ def main(count: int, seed: int, as_json: bool, record: Path | None) -> None:
                 if record:
                     with record.open("a", encoding="utf-8") as file:
                         file.write(json.dumps(asdict(result)) + "\n")
+    results = [known[mutant.key] for mutant in mutants]
     figures = report(results)
     print(json.dumps(figures, indent=2) if as_json else table(figures))
     if figures["survivors"]:

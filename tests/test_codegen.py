@@ -17,6 +17,7 @@ from optimizer.codegen.backend import CodeOptions, FloatingPoint
 from optimizer.codegen.numba_source import NumbaBackend
 from optimizer.errors import CandidateError
 from optimizer.kernel_problem import KernelProblem
+from optimizer.measure.commands import Form
 from optimizer.measure.inputs import make_values
 from optimizer.measure.loading import compiled_candidate, compiled_original, plain_function
 from optimizer.polyhedral.frontend import nest_of_file
@@ -56,7 +57,7 @@ def arguments_of(nest: Nest, sizes: dict[str, int], seed: int = 0) -> list[Any]:
 
 def assert_same_results(nest: Nest, source: str, sizes: dict[str, int], backward: bool = False) -> None:
     original = plain_function(nest.original, "original.py", nest.name)
-    generated = plain_function(source, "generated.py", nest.name, backward=backward)
+    generated = plain_function(source, "generated.py", nest.name, Form.BACKWARD if backward else Form.WATCHED)
     expected, actual = arguments_of(nest, sizes), arguments_of(nest, sizes)
     returned, result = original(*expected), generated(*actual)
     np.testing.assert_array_equal(np.asarray(result, dtype=float), np.asarray(returned, dtype=float))
@@ -365,7 +366,7 @@ def test_bundled_kernels_are_unchanged(kernel: str) -> None:
     for tree in trees:
         if judge(model, tree).legal is not Legal.YES:
             continue
-        generated = plain_function(code(nest, tree), "generated.py", nest.name, backward=True)
+        generated = plain_function(code(nest, tree), "generated.py", nest.name, Form.BACKWARD)
         first, second = (bundled.make_inputs(**sizes, rng=np.random.default_rng(1)) for _ in range(2))
         np.testing.assert_equal(generated(**second), original(**first))
         for name, expected in first.items():

@@ -15,6 +15,7 @@ from optimizer.codegen.numba_source import NumbaBackend
 from optimizer.codegen.python_text import expression_text
 from optimizer.codegen.scalars import scalar_arrays
 from optimizer.codegen.schedule_tree import generate_loops
+from optimizer.measure.commands import Form
 from optimizer.measure.loading import plain_function
 from optimizer.polyhedral.nest import Array, Nest, Role, SourceLoop, Statement
 from optimizer.polyhedral.schedule import parse_schedule
@@ -27,7 +28,7 @@ def scheduled(nest: Nest, schedule: str) -> str:
 
 
 def assert_row_sums(source: str) -> None:
-    function = plain_function(source, "generated.py", "row_sum", backward=True)
+    function = plain_function(source, "generated.py", "row_sum", Form.BACKWARD)
     for n, m in [(0, 0), (0, 3), (1, 1), (3, 0), (5, 7), (9, 8), (8, 9)]:
         A, x = np.random.default_rng(n).uniform(size=(n, m)), np.empty(n)
         function(n, m, A, x)

@@ -149,6 +149,12 @@ def test_check_sizes_are_small_and_lie_around_each_tile(problem: KernelProblem) 
     assert all((iterations(problem.nest, s) or 0) <= MOST_CHECK_ITERATIONS for s in sizes)
 
 
+def test_check_sizes_have_each_one_wider_than_the_rest(problem: KernelProblem) -> None:
+    sizes = problem.check_sizes(problem.parse(""))
+    for name in problem.sizes:
+        assert any(all(4 < other < size[name] for key, other in size.items() if key != name) for size in sizes)
+
+
 def test_check_sizes_are_such_that_the_original_may_run(file: Path) -> None:
     own = KernelProblem.load(f"{file}:pairs", "n=64,m=32")
     sizes = own.check_sizes(own.parse("tile(i=8)"))

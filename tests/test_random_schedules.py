@@ -14,6 +14,7 @@ from kernels import catalog
 from optimizer.codegen.backend import CodeOptions, FloatingPoint
 from optimizer.codegen.numba_source import NumbaBackend
 from optimizer.errors import StepError
+from optimizer.measure.commands import Form
 from optimizer.measure.loading import plain_function
 from optimizer.polyhedral.frontend import nest_of_file
 from optimizer.polyhedral.legality import Legal, judge
@@ -85,8 +86,8 @@ def test_generated_code_gives_the_bits_of_the_original(name):
     expected = run(module_function(nest.original, nest.name), inputs(name))
     for schedule, tree in legal_schedules(nest, name, 20):
         source = NumbaBackend().source(nest, tree, CodeOptions(FloatingPoint.STRICT))
-        for backward in (False, True) if "prange" in source else (False,):
-            got = run(plain_function(source, "candidate", nest.name, backward=backward), inputs(name))
+        for form in (Form.WATCHED, Form.BACKWARD) if "prange" in source else (Form.PLAIN,):
+            got = run(plain_function(source, "candidate", nest.name, form), inputs(name))
             assert_same_bits(got, expected, f"{name}: {schedule}")
 
 

@@ -30,7 +30,7 @@ from optimizer.measure.commands import (
 from optimizer.measure.failure import WorkerFailure
 from optimizer.measure.lane import TimingLane
 from optimizer.measure.recent import Recent
-from optimizer.measure.references import References
+from optimizer.measure.references import References, bytes_of
 from optimizer.measure.runner import Runner
 from optimizer.measure.statistics import Ratio
 from optimizer.measure.timed_original import TimingMemory
@@ -38,7 +38,8 @@ from optimizer.measure.timing import Stopwatch
 from optimizer.measure.worker import Step, Worker
 from optimizer.verdict import Measurement, Reason
 
-KEPT_RESULTS = 256
+KEPT_BYTES = 2**25
+"""Of the original's results. Each candidate is checked in a few hundred small cases, mostly the same ones."""
 Asked = TypeVar("Asked", CheckCommand, TimeCommand)
 Told = TypeVar("Told", CheckReport, TimeReport)
 
@@ -117,7 +118,7 @@ class Bench:
         self.clean_worker = Worker(self.directory, threads, "clean_worker")
         """Runs nothing but the original."""
         self._runner, self._clean_runner = Runner(self.worker, threads), Runner(self.clean_worker, threads)
-        self._kept: Recent[Any] = Recent(KEPT_RESULTS)
+        self._kept: Recent[Any] = Recent(KEPT_BYTES, bytes_of)
         self._timing = TimingMemory()
 
     def __enter__(self) -> Self:

@@ -1,10 +1,10 @@
 """Runs a candidate against the original on many small inputs and compares what both leave behind.
 
 Each runs in a process of its own, and what it leaves behind comes here as bytes. Two layers. As plain Python, without
-compiler and rounding freedom, both must give the same bits on special values too, and parallel loops must not notice
-that they run backward. Compiled, they must agree as well as the floating-point mode says, on one thread and on all of
-them, time after time. No two calls in a row get the same inputs where there are others of the same size, so that what
-is left of an earlier call does not pass for a result.
+compiler and rounding freedom, both must give the same bits on special values too, no two iterations of a parallel loop
+may get in each other's way, and parallel loops must not notice that they run backward. Compiled, they must agree as
+well as the floating-point mode says, on one thread and on all of them, time after time. No two calls in a row get the
+same inputs where there are others of the same size, so that what is left of an earlier call does not pass for a result.
 """
 
 from __future__ import annotations
@@ -38,9 +38,11 @@ from optimizer.measure.workload import size_text
 from optimizer.verdict import Reason
 
 LARGEST_PLAIN_SIZE = 9
-MANY_PLAIN_SIZE = 5
-"""Up to this size plain runs are so short that special values are tried with further seeds: they rarely meet so that a
-fault shows."""
+LARGEST_WATCHED_SIZE = 40
+"""Where no smaller size gives every parallel loop two iterations, one up to this is tried."""
+MANY_SEEDS_SIZE = 5
+"""Up to this size runs are so short that special values are tried with further seeds: they rarely meet so that a fault
+shows. At larger ones a NaN is nearly everywhere."""
 FURTHER_SEEDS = (1000, 2000, 3000)
 SMALLEST_SURE_SIZE = 3
 """At smaller sizes the original may itself leave its arrays; such sizes are skipped."""
@@ -74,6 +76,8 @@ class Checker:
         self._source = Path(command.code).read_text(encoding="utf-8")
         self._skipped: dict[str, str] = {}
         self._checks = 0
+        self._needs_larger = False
+        """Whether some parallel loop has not had two iterations in any watched run so far."""
         self._is_exact = True
 
     def run(self) -> CheckReport:
@@ -107,17 +111,23 @@ class Checker:
         first = self._command.seeds[0]
         for size in tiny or sizes[:1]:
             cases = [Case(size, first, kind) for kind in kinds]
-            if max(size.values(), default=0) <= MANY_PLAIN_SIZE:
+            if max(size.values(), default=0) <= MANY_SEEDS_SIZE:
                 cases += [Case(size, first + more, kind) for kind in kinds[1:] for more in FURTHER_SEEDS]
             for case in cases:
                 reference = self._references.plain(case)
-                for backward in (False, True) if reference and self._is_parallel else (False,):
+                for form in (Form.WATCHED, Form.BACKWARD) if self._is_parallel else (Form.PLAIN,):
                     if reference:
-                        self._check_plain_case(case, reference, backward)
+                        self._check_plain_case(case, reference, form)
+        if self._needs_larger:
+            self._watch_larger([size for size in sizes if max(size.values(), default=0) <= LARGEST_WATCHED_SIZE][-1:])
 
-    def _check_plain_case(self, case: Case, reference: PlainReference, backward: bool) -> None:
-        place = f"as plain Python{', its parallel loops run backward' if backward else ''} ({case})"
-        form = Form.BACKWARD if backward else Form.PLAIN
+    def _watch_larger(self, sizes: list[Mapping[str, int]]) -> None:
+        for case in (Case(size, self._command.seeds[0], ValueKind.USUAL) for size in sizes):
+            if reference := self._references.plain(case):
+                self._check_plain_case(case, reference, Form.WATCHED)
+
+    def _check_plain_case(self, case: Case, reference: PlainReference, form: Form) -> None:
+        place = f"as plain Python{', its parallel loops run backward' if form is Form.BACKWARD else ''} ({case})"
         guarded = GuardedArguments(self._references.values(case))
         results = self._call(form, guarded, place, reference.results, reference.seconds)
         if self._workload.may_reassociate:
@@ -141,7 +151,10 @@ class Checker:
         cases: list[CompiledCase] = []
         for size in sizes:
             usual = [Case(size, seed, ValueKind.USUAL) for seed in seeds]
-            for case in [*usual, *(Case(size, seeds[0], kind) for kind in kinds[1:])]:
+            special = [Case(size, seeds[0], kind) for kind in kinds[1:]]
+            if max(size.values(), default=0) <= MANY_SEEDS_SIZE:
+                special += [Case(size, seeds[0] + more, ValueKind.NONFINITE) for more in FURTHER_SEEDS]
+            for case in [*usual, *special]:
                 reference = self._references.compiled(case)
                 if reference is None:
                     self._skipped[size_text(case.sizes)] = "the original writes outside of its arrays"
@@ -205,9 +218,14 @@ class Checker:
         except CallError as error:
             if error.kind == "memory":
                 raise WorkerFailure(Reason.OUT_OF_MEMORY, f"{place}: no memory left") from error
+            if error.kind == "race":
+                detail = f"{place}: {error.text.removeprefix('RaceError: ')}"
+                raise WorkerFailure(Reason.NONDETERMINISTIC, detail) from error
             # The original ran on these inputs, so whatever the candidate raises, its result is wrong.
             detail = f"{place}: it raises {error.text}, where the original does not"
             raise WorkerFailure(Reason.WRONG_RESULT, detail) from error
+        if form is Form.WATCHED:
+            self._needs_larger = called.report.needs_larger
         self._runner.receive(guarded, calling)
         self._checks += 1
         if array := guarded.overrun():

@@ -37,6 +37,8 @@ class Form(StrEnum):
     """Compiled by its own decorator."""
     PLAIN = "plain"
     """As Python runs it."""
+    WATCHED = "watched"
+    """The same, watched for races in its parallel loops."""
     BACKWARD = "backward"
     """The same with its parallel loops run from their last iteration to their first."""
     WIDE = "wide"
@@ -92,7 +94,9 @@ class CallReport:
     raised: str = ""
     """The exception that ended the calls; then the rest means nothing."""
     raised_kind: str = ""
-    """`memory`, `call` for what a function may raise for inputs that it cannot take, or `other`."""
+    """`memory`, `race`, `call` for what a function may raise for inputs that it cannot take, or `other`."""
+    needs_larger: bool = False
+    """Whether a watched function has loops that had no two iterations in any call so far."""
 
 
 @dataclass(frozen=True, slots=True)

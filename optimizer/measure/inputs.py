@@ -64,8 +64,9 @@ def _perturbed(value: Any, rng: np.random.Generator) -> Any:
     if not isinstance(value, np.ndarray) or value.dtype.kind != "f":
         return value
     towards = rng.choice(np.array([-np.inf, np.inf], value.dtype), value.shape)
-    # Zeros stay what they are: they are seldom results of rounding, and often what a loop skips.
-    return np.where(value == 0, value, np.nextafter(value, towards))
+    # Zeros stay what they are: they are seldom results of rounding, and often what a loop skips. So do infinities,
+    # which would become finite.
+    return np.where((value == 0) | np.isinf(value), value, np.nextafter(value, towards))
 
 
 def bytes_of(values: Values) -> int:

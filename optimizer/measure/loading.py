@@ -6,9 +6,10 @@ return NaN where Python raises (as compiled code does), and, when asked, every f
 
 from __future__ import annotations
 
+import ast
 import builtins
 import importlib
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import FunctionType, SimpleNamespace
@@ -18,7 +19,9 @@ import numba
 import numpy as np
 
 from optimizer.errors import InfrastructureError
+from optimizer.measure.commands import Form
 from optimizer.measure.failure import WorkerFailure, described_error
+from optimizer.measure.races import WatchedFunction, watched
 from optimizer.measure.widening import WIDER, widened
 from optimizer.measure.workload import Workload
 from optimizer.verdict import Reason
@@ -26,6 +29,8 @@ from optimizer.verdict import Reason
 Function = Callable[..., Any]
 
 LONGEST_MESSAGE = 600
+UNWRITTEN = -87
+"""What memory of integers holds before it is written."""
 
 
 def compiled_original(workload: Workload, file: Path, arguments: tuple[Any, ...]) -> Function:
@@ -62,11 +67,11 @@ def compiled_candidate(file: Path, name: str, arguments: tuple[Any, ...]) -> Fun
     return compiled
 
 
-def plain_candidate(file: Path, name: str, *, backward: bool = False, wide: bool = False) -> Function:
+def plain_candidate(file: Path, name: str, form: Form) -> Function:
     """The function `name` of the module in `file` as `plain_function` makes it; fails as `compiled_candidate` does."""
     source = _text(file)
     with _building():
-        return plain_function(source, str(file), name, backward=backward, wide=wide)
+        return plain_function(source, str(file), name, form)
 
 
 def types_of(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -74,20 +79,29 @@ def types_of(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(numba.typeof(argument) for argument in arguments)
 
 
-def plain_function(source: str, file: str, name: str, *, backward: bool = False, wide: bool = False) -> Function:
-    """The function `name` of the module text `source`, as Python runs it.
+def plain_function(source: str, file: str, name: str, form: Form = Form.PLAIN) -> Function:
+    """The function `name` of the module text `source`, as Python runs it in one of the plain forms.
 
-    `backward` runs every parallel loop from its last iteration to its first, which a correct one does not notice.
-    `wide` evaluates in the wider types of `WIDER`.
+    Watched, it raises `RaceError` when two iterations of a parallel loop get in each other's way.
     """
-    numba_stand_in = SimpleNamespace(njit=_undecorated, jit=_undecorated, prange=_backward_range if backward else range)
-    modules: dict[str, Any] = {"numba": numba_stand_in, "math": _TotalMath()}
-    if wide:
-        modules["numpy"] = _WideNumpy()
+    numba_stand_in = SimpleNamespace(njit=_undecorated, jit=_undecorated, prange=range)
+    modules: dict[str, Any] = {"numba": numba_stand_in, "math": _TotalMath(), "numpy": _MarkedNumpy()}
+    match form:
+        case Form.BACKWARD:
+            numba_stand_in.prange = _backward_range
+        case Form.WIDE:
+            modules["numpy"] = _WideNumpy()
+        case Form.WATCHED:
+            module, watch = watched(source)
+            return WatchedFunction(_load(module, file, name, modules, watch.names), watch)
+        case _:
+            pass
     return _load(source, file, name, modules)
 
 
-def _load(source: str, file: str, name: str, modules: dict[str, Any]) -> Any:
+def _load(
+    source: str | ast.Module, file: str, name: str, modules: dict[str, Any], names: Mapping[str, Any] | None = None
+) -> Any:
     def import_module(module: str, *others: Any, **named: Any) -> Any:
         return modules[module] if module in modules else importlib.__import__(module, *others, **named)
 
@@ -95,6 +109,7 @@ def _load(source: str, file: str, name: str, modules: dict[str, Any]) -> Any:
         "__name__": f"loopwright_{Path(file).stem}",
         "__file__": file,
         "__builtins__": {**vars(builtins), "__import__": import_module},
+        **(names or {}),
     }
     exec(compile(source, file, "exec"), namespace)
     if name not in namespace:
@@ -144,6 +159,18 @@ class _TotalMath:
         if name in self._INTEGRAL or not isinstance(function, np.ufunc):
             return getattr(math, name)
         return function
+
+
+class _MarkedNumpy:
+    """NumPy whose new memory holds what no kernel computes with, so that it shows when it is read unwritten."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(np, name)
+
+    def empty(self, shape: Any, dtype: Any = np.float64) -> Any:
+        array = np.empty(shape, dtype)
+        array.fill(np.nan if array.dtype.kind in "fc" else UNWRITTEN if array.dtype.kind == "i" else 1)
+        return array
 
 
 class _WideNumpy:

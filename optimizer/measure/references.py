@@ -63,6 +63,21 @@ class CompiledReference:
     """How much each result changes when the last bit of the inputs does; None when too much to compare roundings."""
 
 
+OVERHEAD = 1000
+"""Bytes of what is kept besides the numbers, about."""
+
+
+def bytes_of(kept: PlainReference | CompiledReference | Results | str | None) -> int:
+    """What the results of a case take in memory."""
+    match kept:
+        case PlainReference(results) | CompiledReference(results):
+            return bytes_of(results)
+        case str() | None:
+            return OVERHEAD
+        case _:
+            return OVERHEAD + sum(OVERHEAD + result.nbytes for result in kept.values())
+
+
 class References:
     """The original of one workload; everything is computed once and kept in `kept`."""
 

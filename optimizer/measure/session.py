@@ -39,12 +39,11 @@ from optimizer.measure.commands import (
 from optimizer.measure.failure import described_error
 from optimizer.measure.guards import OwnArguments
 from optimizer.measure.loading import Function, compiled_candidate, compiled_original, plain_candidate, types_of
+from optimizer.measure.races import RaceError, WatchedFunction
 from optimizer.measure.recent import Recent
 
 KEPT_FUNCTIONS = 32
-CALL_ERRORS = (ArithmeticError, LookupError, ValueError, TypeError)
-"""What a function may raise at sizes or values that it cannot take."""
-PLAIN_FORMS = (Form.PLAIN, Form.BACKWARD, Form.WIDE)
+PLAIN_FORMS = (Form.PLAIN, Form.WATCHED, Form.BACKWARD, Form.WIDE)
 
 
 class Session:
@@ -142,7 +141,8 @@ class Session:
             # What it returned makes an array of itself, and may fail to.
             return _raised(error)
         described = tuple((part.dtype.str, part.shape) for part in self._returned)
-        return CallReport(seconds, described, is_tuple)
+        needs_larger = isinstance(function, WatchedFunction) and not function.watch.has_seen_all
+        return CallReport(seconds, described, is_tuple, needs_larger=needs_larger)
 
     def _collect(self, command: CollectCommand) -> Mapping[str, Any]:
         self._map(command.size)
@@ -163,14 +163,25 @@ def _made(command: BuildCommand, arguments: tuple[Any, ...]) -> Function:
     file = Path(command.file)
     if command.form is Form.CANDIDATE:
         return compiled_candidate(file, command.function, arguments)
-    is_backward, is_wide = command.form is Form.BACKWARD, command.form is Form.WIDE
-    return plain_candidate(file, command.function, backward=is_backward, wide=is_wide)
+    return plain_candidate(file, command.function, command.form)
 
 
 def _raised(error: Exception) -> CallReport:
     """Whatever the function raised: the parent knows what that means for what is being run."""
-    kind = "memory" if isinstance(error, MemoryError) else "call" if isinstance(error, CALL_ERRORS) else "other"
-    return CallReport(0.0, (), False, described_error(error)[:2000], kind)
+    return CallReport(0.0, (), False, described_error(error)[:2000], _kind(error))
+
+
+def _kind(error: Exception) -> str:
+    match error:
+        case MemoryError():
+            return "memory"
+        case RaceError():
+            return "race"
+        case ArithmeticError() | LookupError() | ValueError() | TypeError():
+            # What a function may raise at sizes or values that it cannot take.
+            return "call"
+        case _:
+            return "other"
 
 
 def _not_built() -> tuple[Form, Function]:

@@ -74,9 +74,8 @@ def whole(change: Callable[[ast.Module, random.Random], object]) -> Apply:
 def _text(module: ast.Module) -> str:
     """The module with the imports that a change may need."""
     text = ast.unparse(ast.fix_missing_locations(module))
-    lacking = [
-        line for line in ("import numpy as np", "from numba import prange") if line.split()[-1] in _names(module)
-    ]
+    names = _names(module)
+    lacking = [line for line in ("import numpy as np", "from numba import prange") if line.split()[-1] in names]
     start = len(module.body[:1]) and text.index("\n") + 1
     return text[:start] + "".join(f"{line}\n" for line in lacking) + text[start:]
 

@@ -19,6 +19,7 @@ import numba
 import numpy as np
 from pydantic import TypeAdapter
 
+from optimizer.measure.commands import Form
 from optimizer.measure.inputs import ValueKind, Values, make_values
 from optimizer.measure.loading import plain_function
 from optimizer.measure.workload import Workload
@@ -93,7 +94,7 @@ def _plain_pairs(question: Question) -> list[Pair]:
     right = plain_function(question.right, "right", name)
     pairs = [("as plain Python", right, plain_function(question.wrong, "wrong", name))]
     if "prange" in question.wrong:
-        backward = plain_function(question.wrong, "wrong", name, backward=True)
+        backward = plain_function(question.wrong, "wrong", name, Form.BACKWARD)
         pairs.append(("as plain Python, parallel loops backward", right, backward))
     return pairs
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import ast
+import hashlib
 import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,6 +40,11 @@ class Mutant:
         """What the cascade is shown."""
         return only_compiled(self.subject.code, self.wrong) if self.is_compiled_only else self.wrong
 
+    @property
+    def key(self) -> str:
+        """The same for the same mutant in every run."""
+        return hashlib.sha256(f"{self.fault.name}/{self.subject}/{self.text}".encode()).hexdigest()[:16]
+
 
 class Outcome(StrEnum):
     REJECTED = "rejected"
@@ -58,6 +63,8 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Result:
+    key: str
+    """Of the mutant."""
     fault: str
     kernel: str
     schedule: str
@@ -78,7 +85,8 @@ def draw(
     compiled_share: float = COMPILED_SHARE,
 ) -> list[Mutant]:
     """Different mutants of every fault in turn, until there are `count` of them or no more; ordered by subject."""
-    rng = random.Random(seed)
+    # Each kind has generators of its own, so that a new kind leaves the others' mutants as they are.
+    hiding = {fault.name: random.Random(f"{seed}/{fault.name}/hidden") for fault in faults}
     sources = {fault.name: _mutants(fault, subjects, random.Random(f"{seed}/{fault.name}")) for fault in faults}
     drawn: list[Mutant] = []
     while sources and len(drawn) < count:
@@ -90,7 +98,7 @@ def draw(
                 del sources[fault.name]
             else:
                 subject, wrong = mutant
-                hidden = fault.is_compiled_only or rng.random() < compiled_share
+                hidden = fault.is_compiled_only or hiding[fault.name].random() < compiled_share
                 drawn.append(Mutant(fault, subject, wrong, hidden))
     return sorted(drawn, key=lambda mutant: subjects.index(mutant.subject))
 
@@ -99,7 +107,7 @@ def _mutants(fault: Fault, subjects: Sequence[Subject], rng: random.Random) -> I
     """Of one subject after the other, then the second mutants of each, and so on."""
     admitted = [subject for subject in subjects if subject.admits(fault)]
     rng.shuffle(admitted)
-    waiting = [(subject, fault.apply(ast.parse(subject.code), rng)) for subject in admitted]
+    waiting = [(subject, fault.apply(subject.module, rng)) for subject in admitted]
     while waiting:
         left: list[tuple[Subject, Iterator[str]]] = []
         for subject, texts in waiting:
@@ -122,6 +130,7 @@ def evaluate(mutant: Mutant, bench: Bench) -> Result:
     outcome, reason, detail = _outcome(mutant, bench)
     subject = mutant.subject
     return Result(
+        key=mutant.key,
         fault=mutant.fault.name,
         kernel=subject.kernel,
         schedule=subject.schedule,

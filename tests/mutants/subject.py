@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -49,6 +50,11 @@ class Subject:
     def code(self) -> str:
         return _code(self)
 
+    @property
+    def module(self) -> ast.Module:
+        """The code's tree, which nobody changes."""
+        return _module(self)
+
     def planted(self, text: str) -> KernelProblem:
         """The problem with code in which every candidate is this text."""
         return replace(self.problem, backend=PlantedBackend(text))
@@ -81,6 +87,11 @@ def _problem(kernel: str, size: str, fp: str) -> KernelProblem:
 @cache
 def _code(subject: Subject) -> str:
     return subject.problem.code(subject.candidate)
+
+
+@cache
+def _module(subject: Subject) -> ast.Module:
+    return ast.parse(subject.code)
 
 
 TILED_GEMM = "distribute(i); tile(i_2=4, k=3, j_2=5); parallel(i_2_t)"
