@@ -116,6 +116,19 @@ def test_whole_process_group_dies_with_a_candidate(
         time.sleep(0.02)
 
 
+def test_a_process_that_judged_many_candidates_makes_room_for_a_new_one(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("optimizer.measure.bench.MOST_CANDIDATES", 3)
+    processes: list[int | None] = []
+    for number in range(7):
+        assert judged(bench, f"# {number}\n" + module(ORIGINAL_BODY)).status is Status.OK
+        processes.append(bench.worker.process_id)
+    changes = [number for number in range(1, 7) if processes[number] != processes[number - 1]]
+    assert len(changes) == 2
+    assert changes[1] - changes[0] == 3
+
+
 def test_output_of_candidates_goes_to_the_log_only(bench: Bench, capfd: pytest.CaptureFixture[str]) -> None:
     judged(bench, "print('noise')\n" + module(ORIGINAL_BODY))
     assert "noise" not in "".join(capfd.readouterr())

@@ -40,6 +40,8 @@ from optimizer.verdict import Measurement, Reason
 
 KEPT_BYTES = 2**25
 """Of the original's results. Each candidate is checked in a few hundred small cases, mostly the same ones."""
+MOST_CANDIDATES = 200
+"""Of one worker process: it never gives back the memory of what it compiles."""
 Asked = TypeVar("Asked", CheckCommand, TimeCommand)
 Told = TypeVar("Told", CheckReport, TimeReport)
 
@@ -117,6 +119,7 @@ class Bench:
         """Runs candidates, and the original beside them."""
         self.clean_worker = Worker(self.directory, threads, "clean_worker")
         """Runs nothing but the original."""
+        self._candidates = 0
         self._runner, self._clean_runner = Runner(self.worker, threads), Runner(self.clean_worker, threads)
         self._kept: Recent[Any] = Recent(KEPT_BYTES, bytes_of)
         self._timing = TimingMemory()
@@ -156,6 +159,9 @@ class Bench:
 
         It says so of a process in which no other candidate has run before, because one may have spoilt it for others.
         """
+        self._candidates += 1
+        if self._candidates % MOST_CANDIDATES == 0:
+            self.worker.close()
         is_fresh = self.worker.process_id is None
         try:
             return self._discarding(self._check, command)
