@@ -19,7 +19,8 @@ from optimizer.verdict import Reason, Status
 from tests.attacks.candidates import HONEST_CALL, PROBLEM, checked, is_honest_work_accepted, is_rejected, scripted
 from tests.measured_problem import COMPILED_ONLY, ORIGINAL_BODY, TextProblem, module
 
-CALL_SECONDS = 1.5
+SOON = 1.5
+"""Seconds after which what hangs is ended, where something is meant to hang."""
 SMALL = replace(PROBLEM, small=({"n": 2, "m": 3},))
 LINUX_ONLY = pytest.mark.skipif(sys.platform != "linux", reason="other systems cannot")
 ENOUGH_SECONDS = 30
@@ -31,7 +32,7 @@ HEAD = "import os, signal, sys, threading, time"
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     directory = tmp_path_factory.mktemp("bench")
-    limits = TimeLimits(call=CALL_SECONDS, build=20, check=60)
+    limits = TimeLimits(call=10, build=20, check=60)
     with Bench(directory, threads=2, limits=limits, lane=TimingLane(directory / "lane")) as bench:
         assert is_honest_work_accepted(bench, SMALL)
         yield bench
@@ -115,7 +116,11 @@ def fresh_process(bench: Bench) -> Iterator[None]:
         ),
     ],
 )
-def test_what_it_does_to_its_process(bench: Bench, body: str, reason: Reason, said: str) -> None:
+def test_what_it_does_to_its_process(
+    bench: Bench, body: str, reason: Reason, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if reason is Reason.TIMED_OUT:
+        monkeypatch.setattr(bench, "limits", replace(bench.limits, call=SOON))
     start = time.monotonic()
     verdict = checked(bench, scripted(body, HEAD), SMALL)
     assert is_rejected(verdict, reason), verdict
@@ -137,7 +142,8 @@ def test_what_it_does_to_its_process(bench: Bench, body: str, reason: Reason, sa
 def test_what_its_module_does_when_loaded(
     bench: Bench, line: str, reason: Reason, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bench, "limits", replace(bench.limits, build=CALL_SECONDS))
+    if reason is Reason.BUILD_FAILED:
+        monkeypatch.setattr(bench, "limits", replace(bench.limits, build=SOON))
     verdict = checked(bench, f"{scripted(head=HEAD)}\n{line}", SMALL)
     assert is_rejected(verdict, reason), verdict
 
@@ -150,8 +156,10 @@ def test_what_its_module_does_when_loaded(
     ],
     ids=["an endless loop", "terabytes at once"],
 )
-def test_what_compiled_code_does(bench: Bench, mischief: str, reason: Reason) -> None:
+def test_what_compiled_code_does(bench: Bench, mischief: str, reason: Reason, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without Python's lock, its signals and its exceptions."""
+    if reason is Reason.TIMED_OUT:
+        monkeypatch.setattr(bench, "limits", replace(bench.limits, call=SOON))
     indented = mischief.replace("\n", "\n    ")
     body = f"{ORIGINAL_BODY}\nif is_compiled():\n    {indented}"
     text = module(body, "nogil=True, error_model='numpy'", COMPILED_ONLY)
@@ -237,16 +245,18 @@ total[:] = 0.0
 
 @LINUX_ONLY
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
-def test_the_process_of_the_original(tmp_path: Path, number: signal.Signals) -> None:
+def test_the_process_of_the_original(bench: Bench, number: signal.Signals, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who says what is right is gone: that is no verdict, and the next one gets its own."""
-    limits = TimeLimits(call=CALL_SECONDS, build=20, check=8)
-    with Bench(tmp_path, threads=2, limits=limits, lane=TimingLane(tmp_path / "lane")) as bench:
-        assert is_honest_work_accepted(bench, SMALL)
-        other = replace(PROBLEM, small=({"n": 3, "m": 2},))
-        body = f"{HONEST_CALL}\nos.kill({bench.clean_worker.own_process_id}, {int(number)})"
+    assert is_honest_work_accepted(bench, SMALL)
+    other = replace(PROBLEM, small=({"n": 3, "m": 2 + int(number is signal.SIGKILL)},))
+    body = f"{HONEST_CALL}\nos.kill({bench.clean_worker.own_process_id}, {int(number)})"
+    with monkeypatch.context() as patch:
+        patch.setattr(bench, "limits", replace(bench.limits, check=8))
         with pytest.raises(InfrastructureError, match="no candidate was running"):
             checked(bench, scripted(body, HEAD), other)
-        assert is_honest_work_accepted(bench, other)
+    verdict = checked(bench, scripted(), other)
+    assert verdict.status is Status.OK, verdict
+    bench.worker.close()
 
 
 @pytest.mark.parametrize(
