@@ -214,7 +214,7 @@ def soak(evaluations: int, share: float, seed: int, directory: Path) -> Report:
     temporary.mkdir(exist_ok=True)
     plain = KernelProblem.load(KERNEL, SIZES, threads=1)
     # No larger tiles than it takes: candidates are checked at the sizes around those of their tiles.
-    tiles = range(2, 4 + math.isqrt(evaluations + len(Fault)))
+    tiles = range(2, 4 + math.isqrt(2 * evaluations))
     texts = [f"tile(i={i}, j={j})" for i, j in product(tiles, repeat=2)]
     rng.shuffle(texts)
     kinds = list(Fault)

@@ -503,7 +503,7 @@ def test_a_soak_with_faults_leaks_nothing_and_loses_nothing(tmp_path: Path, monk
     temporary.mkdir()
     monkeypatch.setenv("TMPDIR", str(temporary))
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
-    report = soak(60, len(Fault) / 60, 5, tmp_path)
+    report = soak(32, len(Fault) / 32, 5, tmp_path)
     assert report.faults == []
     assert len(report.injected) == len(Fault)
     assert report.growth < 1.3
