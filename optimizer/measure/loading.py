@@ -31,6 +31,8 @@ Function = Callable[..., Any]
 LONGEST_MESSAGE = 600
 UNWRITTEN = -87
 """What memory of integers holds before it is written."""
+MOST_MARKED = 10**6
+"""Elements. Kernels are small as plain Python; what takes more is after the memory, and gets none by being filled."""
 
 
 def compiled_original(workload: Workload, file: Path, arguments: tuple[Any, ...]) -> Function:
@@ -169,6 +171,8 @@ class _MarkedNumpy:
 
     def empty(self, shape: Any, dtype: Any = np.float64) -> Any:
         array = np.empty(shape, dtype)
+        if array.size > MOST_MARKED:
+            return array
         array.fill(np.nan if array.dtype.kind in "fc" else UNWRITTEN if array.dtype.kind == "i" else 1)
         return array
 
