@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from optimizer.budget import Amounts, Ledger, Limits
@@ -210,10 +213,22 @@ def test_a_foreign_journal_is_not_gone_on_with_as_if_it_were_ours(tmp_path: Path
     assert (tmp_path / FILE_NAME).read_text().count("started") == 3
 
 
+@contextmanager
+def little_memory() -> Generator[None]:
+    """In here this process may take another gigabyte and no more: what is read without end must not cost the machine."""
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    mapped = psutil.Process().memory_info().vms
+    resource.setrlimit(resource.RLIMIT_AS, (mapped + (1 << 30), limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, limits)
+
+
 @pytest.mark.parametrize("make", [Path.mkdir, lambda path: path.symlink_to("/dev/full")], ids=["a folder", "a device"])
 def test_a_journal_that_is_no_file_is_the_users_error(make: Callable[[Path], None], tmp_path: Path) -> None:
     make(tmp_path / FILE_NAME)
-    with pytest.raises(UserError):
+    with little_memory(), pytest.raises(UserError):
         go(tmp_path)
 
 
