@@ -215,7 +215,7 @@ def test_a_foreign_journal_is_not_gone_on_with_as_if_it_were_ours(tmp_path: Path
 
 @contextmanager
 def little_memory() -> Generator[None]:
-    """In here this process may take another gigabyte and no more: what is read without end must not cost the machine."""
+    """In here this process may take another gigabyte: what is read without end must not cost the machine."""
     limits = resource.getrlimit(resource.RLIMIT_AS)
     mapped = psutil.Process().memory_info().vms
     resource.setrlimit(resource.RLIMIT_AS, (mapped + (1 << 30), limits[1]))
