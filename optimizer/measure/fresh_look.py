@@ -30,11 +30,12 @@ from optimizer.measure.worker import Step
 from optimizer.measure.workload import Workload
 
 LOOKS = 5
-"""So often at most, each time on other inputs: the machine may have been busy."""
+BRIEF_LOOKS = 30
+"""So often at most, each time on other inputs, because the machine may have been busy; brief calls suffer the most."""
 HANDLING_TIMES = 4
 """So often handling is timed, of which the shortest counts: the longer it seems to be, the more could hide in it."""
 BRIEF_SECONDS = 0.1
-"""An original that takes longer is run for it once only: its candidates' times are large beside handling."""
+"""Calls of an original that takes longer are not brief, and its handling is timed once: it matters less."""
 SLOW_SECONDS = 1.0
 """An original that takes longer runs on one set of inputs only, which all its candidates meet."""
 TIME_MULTIPLE = 2.0
@@ -111,10 +112,11 @@ class Observer:
         if seconds > SLOW_SECONDS:
             return self._look(key, steps, claimed, results, memory.seed, memory.expected)
         load, looks = OtherLoad(self.runner.worker.own_process_id), 0
+        most = LOOKS if seconds > BRIEF_SECONDS else BRIEF_LOOKS
         while True:
             look = self._look(key, steps, claimed, results, secrets.randbelow(LARGEST_SEED), Recent(1))
             looks += 1
-            if look.difference or look.seconds <= look.allowed or looks == LOOKS:
+            if look.difference or look.seconds <= look.allowed or looks == most:
                 return replace(look, other_load=load.processors())
 
     def _look(
@@ -128,6 +130,9 @@ class Observer:
     ) -> Look:
         values = self._fresh(seed)
         guarded = GuardedArguments(values)
+        if claimed <= BRIEF_SECONDS:
+            # What it knows already comes first, so that neither its threads nor the caches have to wake up for the rest.
+            self._turn(self.runner, key, GuardedArguments(self.timed), steps[0], self.threads, like)
         results, elapsed, _ = self._turn(self.runner, key, guarded, steps[0], self.threads, like)
         expected = kept.get(self.workload.key, lambda: self._expected(guarded, steps[1]))
         allowed = TIME_MULTIPLE * claimed + SMALLEST_SECONDS + HANDLING_PART * expected.handling
