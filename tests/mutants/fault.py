@@ -37,6 +37,8 @@ class Fault:
     scope: Scope = Scope.ANY
     is_compiled_only: bool = False
     """Whether plain Python cannot show it."""
+    is_race: bool = False
+    """Whether threads have to meet for compiled code to show it, so that runs which agree say nothing."""
 
 
 def at_each(matches: Callable[[Site], bool], change: Callable[[Site], object]) -> Apply:

@@ -247,7 +247,12 @@ LOOP_FAULTS = (
         at_each(is_rounded_up, drop_rounding),
         "another bound is tighter",
     ),
-    Fault("wrong-divisor", "the number of tiles is that of larger tiles", at_each(is_rounded_up, widen_divisor)),
+    Fault(
+        "wrong-divisor",
+        "the number of tiles is that of larger tiles",
+        at_each(is_rounded_up, widen_divisor),
+        "the tiles that it leaves out are empty",
+    ),
     Fault(
         "clamp-lost",
         "a tile's end is no longer held inside the array",
@@ -304,5 +309,10 @@ LOOP_FAULTS = (
         at_each(is_boundary, move_boundary),
         "the general code of the other branch does the same at the boundary",
     ),
-    Fault("condition-dropped", "a guard lost one of its conditions", at_each(is_guard, drop_first_condition)),
+    Fault(
+        "condition-dropped",
+        "a guard lost one of its conditions",
+        at_each(is_guard, drop_first_condition),
+        "the others imply it, or nothing that it let through reaches a result",
+    ),
 )

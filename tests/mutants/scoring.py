@@ -58,7 +58,7 @@ class Outcome(StrEnum):
     STILLBORN = "stillborn"
     """No code that could be compiled; counts for nothing."""
     UNDECIDED = "undecided"
-    """Accepted, and the judge gave no answer."""
+    """Accepted, and the judge cannot tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +153,8 @@ def _outcome(mutant: Mutant, bench: Bench) -> tuple[Outcome, str, str]:
     judged = ask(_question(mutant, problem))
     if judged is None:
         return Outcome.UNDECIDED, "", "the judge gave no answer"
+    if judged.difference is None and mutant.fault.is_race and mutant.is_compiled_only:
+        return Outcome.UNDECIDED, "", f"in {judged.runs} runs no threads met"
     if judged.difference is None:
         return Outcome.EQUIVALENT, mutant.fault.harmless, f"{judged.runs} runs agree"
     timed = Timing(bench).verify(problem, candidate)

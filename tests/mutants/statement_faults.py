@@ -170,7 +170,13 @@ STATEMENT_FAULTS = (
         at_each(is_augmented, opposite_augment),
         "the value is zero, or one",
     ),
-    Fault("initial-value-wrong", "an accumulator starts at 1", at_each(is_initial, start_at("1.0")), scope=Scope.FLOAT),
+    Fault(
+        "initial-value-wrong",
+        "an accumulator starts at 1",
+        at_each(is_initial, start_at("1.0")),
+        "no result comes from it at the sizes for which that line is",
+        scope=Scope.FLOAT,
+    ),
     Fault(
         "initial-value-tiny",
         "an accumulator starts at the smallest number instead of zero",

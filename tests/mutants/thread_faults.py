@@ -91,6 +91,7 @@ THREAD_FAULTS = (
         "a loop runs on threads although nobody proved that it may",
         at_each(is_serial_by_ones, mark_parallel),
         "its iterations are independent of one another",
+        is_race=True,
     ),
     Fault(
         "chunk-loses-last",
@@ -120,6 +121,6 @@ THREAD_FAULTS = (
         "scalar-shared",
         "a variable of each iteration is one cell for all threads",
         at_each(is_scalar_of_thread, share),
-        "it was shown to the cascade in compiled code only, and the threads never met",
+        is_race=True,
     ),
 )
