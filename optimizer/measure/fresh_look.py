@@ -131,7 +131,7 @@ class Observer:
         values = self._fresh(seed)
         guarded = GuardedArguments(values)
         if claimed <= BRIEF_SECONDS:
-            # What it knows already comes first, so that neither its threads nor the caches have to wake up for the rest.
+            # What it knows comes first, so that neither its threads nor the caches have to wake up for the rest.
             self._turn(self.runner, key, GuardedArguments(self.timed), steps[0], self.threads, like)
         results, elapsed, _ = self._turn(self.runner, key, guarded, steps[0], self.threads, like)
         expected = kept.get(self.workload.key, lambda: self._expected(guarded, steps[1]))

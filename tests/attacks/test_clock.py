@@ -193,7 +193,7 @@ def test_a_time_that_leaves_work_out(bench: Bench, head: str, body: str) -> None
 
 def test_only_the_last_call_of_a_sample_does_the_work(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Samples are long here, so that what a candidate could gain is far more than what a single call may vary."""
-    monkeypatch.setattr("optimizer.measure.timing.SAMPLE_SECONDS", 0.4)
+    monkeypatch.setattr("optimizer.measure.timed_original.SAMPLE_SECONDS", 0.4)
     try:
         verdict = timed(bench, scripted(LAST_CALL_ONLY), BRIEF)
     except InfrastructureError as error:
