@@ -131,7 +131,7 @@ class Observer:
         values = self._fresh(seed)
         guarded = GuardedArguments(values)
         if claimed <= BRIEF_SECONDS:
-            # What it knows comes first, so that neither its threads nor the caches have to wake up for the rest.
+            # What it knows already comes first, so that neither its threads nor caches have to wake up for the rest.
             self._turn(self.runner, key, GuardedArguments(self.timed), steps[0], self.threads, like)
         results, elapsed, _ = self._turn(self.runner, key, guarded, steps[0], self.threads, like)
         expected = kept.get(self.workload.key, lambda: self._expected(guarded, steps[1]))
@@ -169,7 +169,7 @@ class Observer:
     ) -> tuple[Results, float, float]:
         """Results; seconds of all of it by this side's clock; seconds of the call alone by the process's clock.
 
-        Time that the process or this thread waited for a processor is the machine's, and not counted.
+        Time that the process's main thread or this one waited for a processor is the machine's, and not counted.
         """
         process, own = runner.worker.own_process_id or 0, (os.getpid(), threading.get_native_id())
         before, before_here = scheduling(process, process), scheduling(*own)
@@ -180,5 +180,6 @@ class Observer:
         results = arrays_of(guarded.values, self.workload.written)
         results |= runner.returned(called, guarded, step, like)
         elapsed = time.perf_counter() - start
-        waited = scheduling(process, process).since(before).waited + scheduling(*own).since(before_here).waited
-        return results, elapsed - waited, called.undisturbed
+        its, ours = scheduling(process, process).since(before), scheduling(*own).since(before_here)
+        # What it executed is certain, however much they waited, at times both at once.
+        return results, max(its.executed, elapsed - its.waited - ours.waited), called.undisturbed

@@ -15,6 +15,7 @@ from optimizer.verdict import Reason, Status
 from tests.attacks.candidates import HONEST_CALL, PROBLEM, is_rejected, scripted, timed
 from tests.measured_problem import TextProblem
 
+pytestmark = pytest.mark.alone
 BRIEF = replace(PROBLEM, sizes={"n": 200, "m": 200})
 """Several calls are a sample."""
 PATCHED_CLOCK = f"""

@@ -21,6 +21,7 @@ from tests.mutants.subject import PlantedBackend
 from verifiers.equivalence import Equivalence
 from verifiers.legality import Legality
 
+pytestmark = pytest.mark.alone
 RACES: Mapping[str, str] = {
     "lu": "parallel(i)",
     "cholesky": "parallel(i)",
