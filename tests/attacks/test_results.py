@@ -281,7 +281,8 @@ def test_an_answer_that_there_is_no_verdict(bench: Bench, answer: str) -> None:
     "spoiling",
     [
         "import optimizer.measure.guards as guards, optimizer.measure.session as session\n"
-        "old = session.Session._build\nmine = []\ndef build(worker, command):\n    mine.append(command.file)\n    if command.file != mine[0]:\n"
+        "old = session.Session._build\nmine = []\n"
+        "def build(worker, command):\n    mine.append(command.file)\n    if command.file != mine[0]:\n"
         "        guards.OwnArguments.take = lambda *_: None\n    return old(worker, command)\n"
         "session.Session._build = build",
         "import builtins\nbuiltins.compile = None",
