@@ -74,6 +74,8 @@ class Checker:
         self._threads, self._until = threads, until
         self._workload = command.workload
         self._source = Path(command.code).read_text(encoding="utf-8")
+        self._keys: dict[Form, str] = {}
+        """Of the candidate's functions in the process, which are built once: the types are the same at all sizes."""
         self._skipped: dict[str, str] = {}
         self._checks = 0
         self._needs_larger = False
@@ -208,13 +210,15 @@ class Checker:
         """What one call of the candidate leaves behind, after a look at what it must not touch."""
         left = self._until - time.monotonic()
         loading = Step(f"handing over inputs ({place})", left)
-        building = Step("compiling", min(left, self._command.build_seconds), 0, Reason.BUILD_FAILED)
         allowance = max(self._command.call_seconds, SLOWDOWN_ALLOWED * original_seconds)
         calling = Step(place, min(left, allowance), 0)
         self._runner.load(guarded, loading)
-        key = self._runner.build(Code(form, self._command.code, self._workload.function), building)
+        if form not in self._keys:
+            building = Step("compiling", min(left, self._command.build_seconds), 0, Reason.BUILD_FAILED)
+            code = Code(form, self._command.code, self._workload.function)
+            self._keys[form] = self._runner.build(code, building)
         try:
-            called = self._runner.call(key, calling, threads=threads)
+            called = self._runner.call(self._keys[form], calling, threads=threads)
         except CallError as error:
             if error.kind == "memory":
                 raise WorkerFailure(Reason.OUT_OF_MEMORY, f"{place}: no memory left") from error

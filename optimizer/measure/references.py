@@ -88,6 +88,8 @@ class References:
         self._runner, self._kept = runner, kept
         self._workload, self._module = workload, module
         self._first_seed, self._until = first_seed, until
+        self._keys: dict[Form, str] = {}
+        """Of the original's functions in the process, which are built once: the types are the same at all sizes."""
 
     def values(self, case: Case) -> Values:
         return make_values(self._workload.at(case.sizes), case.seed, case.kind)
@@ -153,8 +155,10 @@ class References:
         guarded = GuardedArguments(values)
         step = Step(what, self._until - time.monotonic())
         self._runner.load(guarded, step)
+        if form not in self._keys:
+            self._keys[form] = self._runner.build(self._code(form), step)
         try:
-            called = self._runner.call(self._runner.build(self._code(form), step), step)
+            called = self._runner.call(self._keys[form], step)
         except CallError as error:
             if form is Form.ORIGINAL:
                 raise InfrastructureError(f"{what} raises {error.text}") from error

@@ -21,7 +21,6 @@ from tests.mutants.subject import PlantedBackend
 from verifiers.equivalence import Equivalence
 from verifiers.legality import Legality
 
-pytestmark = pytest.mark.alone
 RACES: Mapping[str, str] = {
     "lu": "parallel(i)",
     "cholesky": "parallel(i)",
