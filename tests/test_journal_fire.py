@@ -498,6 +498,7 @@ def test_killed_at_random_moments_every_run_ends_as_the_undisturbed_one(tmp_path
     assert findings.kills >= 10
 
 
+@pytest.mark.long
 def test_a_soak_with_faults_leaks_nothing_and_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     temporary = tmp_path / "temporary"
     temporary.mkdir()

@@ -444,6 +444,7 @@ def test_help_needs_no_package(monkeypatch: pytest.MonkeyPatch) -> None:
     assert CliRunner().invoke(main, ["mcp", "--help"]).exit_code == 0
 
 
+@pytest.mark.long
 def test_the_session_in_the_documentation_can_be_made_again(home: Path) -> None:
     script = [sys.executable, "examples/mcp_session/session.py", "--size", "n=40,m=40,p=40", "--evaluations", "1"]
     ended = subprocess.run(script, cwd=CHECKOUT, env=environment(home), capture_output=True, text=True, check=False)

@@ -66,6 +66,8 @@ NOT_SAMPLED = frozenset(
 )
 """Kinds that do not apply to the quick kernels or are mostly harmless there; `benchmarks.mutation_score` has them."""
 SAMPLED = [fault for fault in FAULTS if fault.name not in NOT_SAMPLED]
+EVERY = 3
+"""Of the sampled kinds one in so many runs in each ordinary test run; the others are long."""
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +128,13 @@ def test_a_planted_back_end_is_all_that_differs(bench: Bench) -> None:
     assert verdict.status is Status.OK, verdict
 
 
-@pytest.mark.parametrize("fault", SAMPLED, ids=lambda fault: fault.name)
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(fault, id=fault.name, marks=[pytest.mark.long] if place % EVERY else [])
+        for place, fault in enumerate(SAMPLED)
+    ],
+)
 def test_the_cascade_rejects(bench: Bench, fault: Fault) -> None:
     """One mutant of each kind, which is known to change a result."""
     mutant = one_of(fault, QUICK, SEEDS.get(fault.name, 0))
