@@ -121,6 +121,14 @@ def _unmarked(block: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in block.items() if key != "cache_control"}
 
 
+def schedule(text: str) -> Reply:
+    """A model proposes this schedule."""
+    return call("evaluate", schedule=text)
+
+
+DONE = call("finish", reason="nothing more to try")
+
+
 def number(value: float) -> Reply:
     return call("evaluate", candidate=str(value))
 

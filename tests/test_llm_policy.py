@@ -19,7 +19,7 @@ from optimizer.plan import Plan, StopReason
 from optimizer.policies.llm import Llm
 from optimizer.text_problem import TextProblem
 from tests.fakes import NumberVerifier
-from tests.model_runs import KEY, NONSENSE, failures, last_text, number, run_model, texts_in
+from tests.model_runs import DONE, KEY, NONSENSE, failures, last_text, number, run_model, schedule, texts_in
 from tests.model_server import ModelServer, Reply, call, calls, say, think
 
 MANY = 50
@@ -36,13 +36,6 @@ def key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def gemm() -> KernelProblem:
     return KernelProblem.load("gemm", "mini", threads=2)
-
-
-def schedule(text: str) -> Reply:
-    return call("evaluate", schedule=text)
-
-
-DONE = call("finish", reason="nothing more to try")
 
 
 # -- how an answer can end

@@ -14,8 +14,8 @@ from optimizer.errors import UserError
 from optimizer.kernel_problem import KernelProblem
 from optimizer.plan import Plan, StopReason
 from optimizer.run import RunSpecification, start
-from tests.model_runs import KEY, SOON, failures, last_text, number, run_model
-from tests.model_server import ApiError, Fault, Hang, ModelServer, Page, Reply, call
+from tests.model_runs import DONE, KEY, SOON, failures, last_text, number, run_model, schedule
+from tests.model_server import ApiError, Fault, Hang, ModelServer, Page
 
 OVERLOADED = ApiError(529, headers=SOON)
 
@@ -31,13 +31,6 @@ def key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def gemm() -> KernelProblem:
     return KernelProblem.load("gemm", "mini", threads=2)
-
-
-def schedule(text: str) -> Reply:
-    return call("evaluate", schedule=text)
-
-
-DONE = call("finish", reason="nothing more to try")
 
 
 # -- budgets

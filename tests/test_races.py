@@ -13,10 +13,14 @@ from optimizer.measure.loading import plain_function
 from optimizer.measure.races import RaceError, WatchedFunction
 
 
-def watched(body: str) -> WatchedFunction:
+def plain(body: str, form: Form) -> Any:
     """A function of `x`, `y` (arrays of `n` numbers) and the matrix `a`."""
     head = "import numpy as np\nfrom numba import njit, prange\n\n@njit(parallel=True)\ndef f(n, x, y, a):\n"
-    function = plain_function(head + textwrap.indent(textwrap.dedent(body), "    "), "f.py", "f", Form.WATCHED)
+    return plain_function(head + textwrap.indent(textwrap.dedent(body), "    "), "f.py", "f", form)
+
+
+def watched(body: str) -> WatchedFunction:
+    function = plain(body, Form.WATCHED)
     assert isinstance(function, WatchedFunction)
     return function
 
@@ -65,7 +69,11 @@ def test_two_iterations_that_use_one_element_race(body: str, witness: str) -> No
     ],
 )
 def test_iterations_that_keep_to_their_own_do_not(body: str) -> None:
-    run(body)
+    """And what they leave behind is what they leave behind unwatched."""
+    seen, unseen = ((np.arange(1.0, 5.0), np.arange(1.0, 5.0), np.ones((4, 4))) for _ in range(2))
+    watched(body)(4, *seen)
+    plain(body, Form.PLAIN)(4, *unseen)
+    assert all(np.array_equal(one, other) for one, other in zip(seen, unseen, strict=True))
 
 
 @pytest.mark.parametrize(

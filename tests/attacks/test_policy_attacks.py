@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import pytest
 
@@ -71,8 +71,8 @@ BROKEN: dict[str, Callable[[int], Any]] = {
     "raises": lambda step: 1 / 0,
     "leaves": lambda step: os.abort() if step < 0 else exec("raise SystemExit(0)"),
     "proposes nothing at all": lambda step: None,
-    "proposes a number": lambda step: Proposal(5),  # type: ignore[arg-type]
-    "proposes bytes": lambda step: Proposal(b"5"),  # type: ignore[arg-type]
+    "proposes a number": lambda step: Proposal(cast("str", 5)),
+    "proposes bytes": lambda step: Proposal(cast("str", b"5")),
     "takes money back": lambda step: Proposal("2", cost=Cost(usd=-100.0)),
     "takes calls back": lambda step: Proposal("2", cost=Cost(calls=-5)),
     "costs what is no number": lambda step: Proposal("2", cost=Cost(usd=math.nan)),
