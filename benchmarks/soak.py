@@ -52,7 +52,9 @@ MOST_GROWTH = 1.3
 """Resident memory at the end over that at the reference point."""
 SETTLED_SHARE = 0.1
 """The reference point: after this part of the evaluations all caches are warm."""
-SAMPLES = 40
+SAMPLES = 80
+PART = SAMPLES // 10
+"""So many samples at either end are compared: of 2,000 evaluations, 200, after which a worker is replaced."""
 IMPORT = "from numba import njit\n"
 UNCOMPILED = """\
 import os
@@ -137,7 +139,9 @@ class Sample:
 
     evaluations: int
     resident: int
-    """Bytes of this process."""
+    """Bytes of this process ..."""
+    below: int
+    """... and of those below it, which give up theirs whenever they are replaced."""
     files: int
     """Open file descriptors."""
     children: int
@@ -167,6 +171,7 @@ class Report:
 
     samples: Sequence[Sample]
     growth: float
+    growth_below: float
     outcomes: Mapping[str, int]
     """Outcome -> how many trials, from the journal."""
     injected: Mapping[str, int]
@@ -177,15 +182,16 @@ class Report:
     def lines(self) -> list[str]:
         """What to print."""
         shown = [
-            f"{one.evaluations:>6} evaluations: {one.resident / 2**20:7.1f} MiB, {one.files} files, "
-            f"{one.children} processes, {one.temporary} temporary"
+            f"{one.evaluations:>6} evaluations: {one.resident / 2**20:7.1f} MiB, {one.below / 2**20:7.1f} MiB below, "
+            f"{one.files} files, {one.children} processes, {one.temporary} temporary"
             for one in self.samples[:: max(1, len(self.samples) // 10)]
         ]
         return [
             *shown,
             f"injected: {', '.join(f'{count} x {name}' for name, count in self.injected.items())}",
             f"outcomes: {', '.join(f'{count} {name}' for name, count in self.outcomes.items())}",
-            f"memory at the end over that at the reference point: {self.growth:.3f} (at most {MOST_GROWTH})",
+            f"memory at the end over that at the reference point: {self.growth:.3f}, of the processes below the peak "
+            f"of the last part over that of the first: {self.growth_below:.3f} (at most {MOST_GROWTH})",
             *(f"FAULT {fault}" for fault in self.faults[:20]),
             f"{len(self.faults)} faults" if self.faults else "nothing leaks, and everything is accounted for",
         ]
@@ -194,13 +200,22 @@ class Report:
 def sample(evaluations: int, temporary: Path) -> Sample:
     """What this process holds now."""
     process = psutil.Process()
+    children = process.children(recursive=True)
     return Sample(
         evaluations,
         process.memory_info().rss,
+        sum(_resident(child) for child in children),
         process.num_fds(),
-        len(process.children(recursive=True)),
+        len(children),
         sum(1 for _ in temporary.iterdir()),
     )
+
+
+def _resident(process: psutil.Process) -> int:
+    try:
+        return process.memory_info().rss
+    except psutil.NoSuchProcess:
+        return 0
 
 
 def soak(evaluations: int, share: float, seed: int, directory: Path) -> Report:
@@ -240,14 +255,18 @@ def soak(evaluations: int, share: float, seed: int, directory: Path) -> Report:
     after = sample(evaluations, temporary)
     reference = next(one for one in recorder.samples if one.evaluations >= SETTLED_SHARE * evaluations)
     growth = max(one.resident for one in recorder.samples[-3:]) / reference.resident
+    first, last = ([one.below for one in part] for part in (recorder.samples[:PART], recorder.samples[-PART:]))
+    growth_below = max(last) / max(first)
     trials = read_record(run).trials
     return Report(
         recorder.samples,
         growth,
+        growth_below,
         dict(Counter(trial.outcome for trial in trials[1:]).most_common()),
         dict(Counter(fault.value[0] for fault in chosen.values())),
         [
             *([f"memory grew by {growth:.3f}"] if growth > MOST_GROWTH else []),
+            *([f"memory of the processes below grew by {growth_below:.3f}"] if growth_below > MOST_GROWTH else []),
             *_leaks(before, recorder.samples, after),
             *_unaccounted(run, texts, faults, evaluations),
             *_left_in(run),

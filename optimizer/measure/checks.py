@@ -209,16 +209,15 @@ class Checker:
     ) -> Results:
         """What one call of the candidate leaves behind, after a look at what it must not touch."""
         left = self._until - time.monotonic()
-        loading = Step(f"handing over inputs ({place})", left)
         allowance = max(self._command.call_seconds, SLOWDOWN_ALLOWED * original_seconds)
         calling = Step(place, min(left, allowance), 0)
-        self._runner.load(guarded, loading)
         if form not in self._keys:
             building = Step("compiling", min(left, self._command.build_seconds), 0, Reason.BUILD_FAILED)
             code = Code(form, self._command.code, self._workload.function)
+            self._runner.load(guarded, Step(f"handing over inputs ({place})", left))
             self._keys[form] = self._runner.build(code, building)
         try:
-            called = self._runner.call(self._keys[form], calling, threads=threads)
+            report = self._runner.run(guarded, self._keys[form], calling, threads=threads)
         except CallError as error:
             if error.kind == "memory":
                 raise WorkerFailure(Reason.OUT_OF_MEMORY, f"{place}: no memory left") from error
@@ -229,15 +228,14 @@ class Checker:
             detail = f"{place}: it raises {error.text}, where the original does not"
             raise WorkerFailure(Reason.WRONG_RESULT, detail) from error
         if form is Form.WATCHED:
-            self._needs_larger = called.report.needs_larger
-        self._runner.receive(guarded, calling)
+            self._needs_larger = report.needs_larger
         self._checks += 1
         if array := guarded.overrun():
             raise WorkerFailure(Reason.OUT_OF_BOUNDS, f"{place}: it writes outside of {array}")
         if array := guarded.modified(self._workload.written):
             raise WorkerFailure(Reason.MODIFIED_INPUT, f"{place}: it changes {array}, which is only an input")
         results = arrays_of(guarded.values, self._workload.written)
-        return results | self._runner.returned(called, guarded, calling, expected)
+        return results | self._runner.returned(report, guarded, calling, expected)
 
     def _judge(self, difference: Difference | None, reason: Reason, place: str, case: Case) -> None:
         if difference is None:

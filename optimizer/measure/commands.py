@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from typing import Any, TypeVar
@@ -22,6 +22,7 @@ class Task(StrEnum):
     LOAD = "load"
     BUILD = "build"
     CALL = "call"
+    RUN = "run"
     GIVE = "give"
     COLLECT = "collect"
     PEAKS = "peaks"
@@ -82,6 +83,14 @@ class CallCommand:
     pause: float = 0.0
     """Seconds to wait before the first call."""
     memory: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunCommand:
+    """Take arguments, call a function, and copy the arguments back unless it raised an exception."""
+
+    load: LoadCommand
+    call: CallCommand
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,11 +215,14 @@ class NoiseReport:
     other_load: float
 
 
-Command = LoadCommand | BuildCommand | CallCommand | GiveCommand | CollectCommand | PeaksCommand | NoiseCommand
+Command = (
+    LoadCommand | BuildCommand | CallCommand | RunCommand | GiveCommand | CollectCommand | PeaksCommand | NoiseCommand
+)
 TASKS: Mapping[type[Any], Task] = {
     LoadCommand: Task.LOAD,
     BuildCommand: Task.BUILD,
     CallCommand: Task.CALL,
+    RunCommand: Task.RUN,
     GiveCommand: Task.GIVE,
     CollectCommand: Task.COLLECT,
     PeaksCommand: Task.PEAKS,
@@ -219,7 +231,7 @@ TASKS: Mapping[type[Any], Task] = {
 
 
 def to_message(command: Command) -> dict[str, Any]:
-    return {"task": TASKS[type(command)].value, "command": asdict(command)}
+    return {"task": TASKS[type(command)].value, "command": _adapter(type(command)).dump_python(command, mode="json")}
 
 
 def from_json(kind: type[T], data: Any) -> T:

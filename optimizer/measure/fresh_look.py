@@ -178,7 +178,7 @@ class Observer:
         called = self.call(runner, key, step, threads=threads)
         runner.receive(guarded, step, self.workload.written)
         results = arrays_of(guarded.values, self.workload.written)
-        results |= runner.returned(called, guarded, step, like)
+        results |= runner.returned(called.report, guarded, step, like)
         elapsed = time.perf_counter() - start
         its, ours = scheduling(process, process).since(before), scheduling(*own).since(before_here)
         # What it executed is certain, however much they waited, at times both at once.

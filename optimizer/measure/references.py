@@ -154,20 +154,19 @@ class References:
         """One call's results, its seconds, and the arguments as it left them."""
         guarded = GuardedArguments(values)
         step = Step(what, self._until - time.monotonic())
-        self._runner.load(guarded, step)
         if form not in self._keys:
+            self._runner.load(guarded, step)
             self._keys[form] = self._runner.build(self._code(form), step)
         try:
-            called = self._runner.call(self._keys[form], step)
+            report = self._runner.run(guarded, self._keys[form], step)
         except CallError as error:
             if form is Form.ORIGINAL:
                 raise InfrastructureError(f"{what} raises {error.text}") from error
             raise
-        self._runner.receive(guarded, step)
         results = arrays_of(guarded.values, self._workload.written)
-        if called.report.returned:
-            results |= self._runner.returned(called, guarded, step, None)
-        return results, called.report.seconds, guarded
+        if report.returned:
+            results |= self._runner.returned(report, guarded, step, None)
+        return results, report.seconds, guarded
 
     def _code(self, form: Form) -> Code:
         workload = self._workload if form is Form.ORIGINAL else None

@@ -27,11 +27,12 @@ from optimizer.measure.commands import (
     Form,
     GiveCommand,
     LoadCommand,
+    RunCommand,
     from_json,
 )
 from optimizer.measure.comparison import Results, named_results
 from optimizer.measure.failure import WorkerFailure
-from optimizer.measure.guards import ALIGNMENT, GuardedArguments, aligned_bytes
+from optimizer.measure.guards import ALIGNMENT, GuardedArguments, Segment, aligned_bytes
 from optimizer.measure.load import scheduling
 from optimizer.measure.shared_file import SharedFileError, read_at, resize, write_at
 from optimizer.measure.worker import Step, Worker
@@ -103,11 +104,14 @@ class Runner:
 
     def load(self, guarded: GuardedArguments, step: Step) -> None:
         """Hand over arguments; calls change the copy that the process makes of them."""
+        self._request(self._written(guarded), step)
+
+    def _written(self, guarded: GuardedArguments) -> LoadCommand:
         shared = self.worker.shared
         self._size = guarded.content.size
         resize(shared, self._size)
         write_at(shared, 0, guarded.content)
-        self._request(LoadCommand(guarded.segments, self._size), step)
+        return LoadCommand(guarded.segments, self._size)
 
     def unload(self, step: Step) -> None:
         """Free the memory of the arguments."""
@@ -143,6 +147,19 @@ class Runner:
         content = self._request(command, replace(step, seconds=step.seconds + pause))
         elapsed = time.perf_counter() - start - pause
         its, ours = scheduling(process, process).since(before), scheduling(*own).since(before_here)
+        return Called(self._report(content, step), calls, elapsed, its.executed, its.waited, ours.waited)
+
+    def run(self, guarded: GuardedArguments, key: str, step: Step, *, threads: int = 1) -> CallReport:
+        """Load arguments, call a function on them and take them over, at the price of one request.
+
+        Raises `CallError` as `call` does; then the arguments are as they were.
+        """
+        command = RunCommand(self._written(guarded), CallCommand(key, threads, memory=self._memory(step)))
+        report = self._report(self._request(command, step), step)
+        self._read(guarded, guarded.segments, step)
+        return report
+
+    def _report(self, content: Mapping[str, Any], step: Step) -> CallReport:
         try:
             report = from_json(CallReport, content)
         except ValidationError as error:
@@ -151,12 +168,15 @@ class Runner:
             raise CallError(report)
         if not (math.isfinite(report.seconds) and report.seconds >= 0):
             raise self._unbelievable(step, f"it took {report.seconds} s")
-        return Called(report, calls, elapsed, its.executed, its.waited, ours.waited)
+        return report
 
     def receive(self, guarded: GuardedArguments, step: Step, names: Collection[str] | None = None) -> None:
         """Take over the arguments of these names (None: all) as calls have left them, with all around them."""
         segments = [segment for segment in guarded.segments if names is None or segment.name in names]
         self._request(GiveCommand(tuple(segment.name for segment in segments)), step)
+        self._read(guarded, segments, step)
+
+    def _read(self, guarded: GuardedArguments, segments: Collection[Segment], step: Step) -> None:
         try:
             for segment in segments:
                 read_at(self.worker.shared, segment.start, guarded.part(segment))
@@ -164,14 +184,14 @@ class Runner:
             raise self._unbelievable(step, "it made the file of its results smaller") from None
 
     def returned(
-        self, called: Called, guarded: GuardedArguments, step: Step, expected: Mapping[str, Any] | None
+        self, report: CallReport, guarded: GuardedArguments, step: Step, expected: Mapping[str, Any] | None
     ) -> Results:
         """What the last call returned, after `guarded` was received.
 
         The arrays of the process are overwritten before, so that a result which is a view of an argument is not what
         it seems to be. `expected` is what the original gave, which bounds how much is taken; None trusts the process.
         """
-        described = called.report.returned
+        described = report.returned
         if not described:
             return {}
         sizes = [_bytes_of(dtype, shape) for dtype, shape in described]
@@ -199,7 +219,7 @@ class Runner:
             assert size is not None
             parts.append(np.frombuffer(content[place : place + size].tobytes(), dtype).reshape(shape))
             place += size
-        return named_results(parts, is_tuple=called.report.is_tuple)
+        return named_results(parts, is_tuple=report.is_tuple)
 
     def _memory(self, step: Step) -> int | None:
         if step.contestant is None:

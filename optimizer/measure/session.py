@@ -33,6 +33,7 @@ from optimizer.measure.commands import (
     LoadCommand,
     NoiseCommand,
     PeaksCommand,
+    RunCommand,
     Task,
     from_json,
 )
@@ -67,6 +68,8 @@ class Session:
                 return self._build(from_json(BuildCommand, command))
             case Task.CALL:
                 return asdict(self._call(from_json(CallCommand, command)))
+            case Task.RUN:
+                return asdict(self._run(from_json(RunCommand, command)))
             case Task.GIVE:
                 self._arguments.give(self._content, from_json(GiveCommand, command).names)
                 return {}
@@ -143,6 +146,13 @@ class Session:
         described = tuple((part.dtype.str, part.shape) for part in self._returned)
         needs_larger = isinstance(function, WatchedFunction) and not function.watch.has_seen_all
         return CallReport(seconds, described, is_tuple, needs_larger=needs_larger)
+
+    def _run(self, command: RunCommand) -> CallReport:
+        self._load(command.load)
+        report = self._call(command.call)
+        if not report.raised:
+            self._arguments.give(self._content, [segment.name for segment in command.load.segments])
+        return report
 
     def _collect(self, command: CollectCommand) -> Mapping[str, Any]:
         self._map(command.size)

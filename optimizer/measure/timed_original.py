@@ -113,7 +113,7 @@ class TimedOriginal:
         called = self._call(self._runner.build(self.code, step), step)
         self._runner.receive(guarded, step)
         results = arrays_of(guarded.values, self._workload.written)
-        results |= self._runner.returned(called, guarded, step, None)
+        results |= self._runner.returned(called.report, guarded, step, None)
         self._runner.unload(step)
         return results, called.report.seconds
 

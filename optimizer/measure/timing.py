@@ -205,7 +205,7 @@ class Stopwatch:
         results = arrays_of(self._guarded.values, written, copy=False)
         if called.report.returned:
             results = {name: array.copy() for name, array in results.items()}
-            results |= self._runner.returned(called, self._guarded, step, reference.results)
+            results |= self._runner.returned(called.report, self._guarded, step, reference.results)
             self._guarded.restore()
             self._runner.load(self._guarded, step)
         difference = self._difference(results, reference.results)
