@@ -38,20 +38,6 @@ def test_iterations_are_those_of_a_listing(name: str) -> None:
     assert iterations(nest, sizes) == len(oracle.trace(nest, sizes).iterations) > 0
 
 
-SHARED = {
-    "correlation": 28 * 32,  # data - mean, of the deviation and again when it is taken off
-    "layernorm": 240,  # the same
-    "deriche": 1664,  # the first iterations work on scalars that are still the constant zero
-    "fdtd-2d": 1824,  # differences at the border, which several sweeps find unchanged
-    "seidel-2d": 1463,  # sums at the border
-    "symm": 30,
-}
-"""Operations of the count that a run finds to be the same as others, in other loops or by the luck of a border. No
-compiler merges those; they are less than a sixth, and what is faster than physics has to be so by a fifth."""
-LEFT_OUT = {"lcs": 40 * 50}
-"""Operations in the sides of conditional expressions, which do not count."""
-
-
 @pytest.mark.parametrize("name", catalog.names())
 def test_flops_and_bytes_are_those_of_a_run_at_mini(name: str) -> None:
     nest, module = bundled(name), catalog.load(name)
@@ -60,8 +46,7 @@ def test_flops_and_bytes_are_those_of_a_run_at_mini(name: str) -> None:
         catalog.entry(name).load_function(), module.make_inputs(**sizes, rng=np.random.default_rng(0))
     )
     counted = flops(nest, values_of(nest, sizes))
-    assert counted == log.operations + SHARED.get(name, 0) - LEFT_OUT.get(name, 0)
-    assert counted <= log.executed or name == "deriche"
+    assert 0 < counted == log.operations <= log.executed
     item = {array.name: np.dtype(array.dtype).itemsize for array in nest.arrays if array.role is Role.ARGUMENT}
     moved = sum(item.get(array, 0) for array, _ in [*log.first_reads, *log.written])
     assert compulsory_bytes(nest, values_of(nest, sizes)) == moved > 0
