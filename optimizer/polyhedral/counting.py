@@ -89,7 +89,12 @@ def iterations(nest: Nest, sizes: Mapping[str, int]) -> int | None:
 
 def count_points(points: isl.Set, sizes: Mapping[str, int]) -> int | None:
     """The number of points of a set at these sizes; None when it cannot be had exactly."""
-    factors = _factors(points.reset_tuple_id() if points.has_tuple_name() else points)
+    points = points.reset_tuple_id() if points.has_tuple_name() else points
+    if _cube(points, sizes) <= SMALL:
+        return _count_at(points, sizes)
+    factors = [points]
+    with suppress(isl.Error), operation_limit():
+        factors = _factors(points)
     counts = [_count_factor(factor, sizes) for factor in factors]
     return None if None in counts else prod(count for count in counts if count is not None)
 
@@ -107,21 +112,30 @@ def _factors(points: isl.Set) -> list[isl.Set]:
 
 
 def _count_factor(points: isl.Set, sizes: Mapping[str, int]) -> int | None:
-    names = tuple(
-        str(points.get_dim_name(isl.dim_type.param, k))
-        for k in range(points.dim(isl.dim_type.param))
-        if points.involves_dims(isl.dim_type.param, k, 1)
-    )
-    degree = points.dim(isl.dim_type.set)
-    cube = max((sizes[name] + 1 for name in names), default=1) ** degree
+    cube = _cube(points, sizes)
     if cube <= SMALL:
         return _count_at(points, sizes)
+    names, degree = _parameters(points), points.dim(isl.dim_type.set)
     grid = [tuple(range(BASE, BASE + degree + 1)) for _ in names]
     places = {corner: dict(zip(names, corner, strict=True)) for corner in itertools.product(*grid)}
     if _is_one_polynomial(points, [{name: sizes[name] for name in names}, *places.values()]):
         values = {corner: _count_at(points, place) for corner, place in places.items()}
         return int(_interpolate(grid, values, tuple(sizes[name] for name in names)))
     return _count_at(points, sizes) if cube <= LARGEST else None
+
+
+def _cube(points: isl.Set, sizes: Mapping[str, int]) -> int:
+    """The points of a cube as wide as the largest size on which the set depends."""
+    return max((sizes[name] + 1 for name in _parameters(points)), default=1) ** points.dim(isl.dim_type.set)
+
+
+def _parameters(points: isl.Set) -> tuple[str, ...]:
+    """The sizes on which a set depends."""
+    return tuple(
+        str(points.get_dim_name(isl.dim_type.param, k))
+        for k in range(points.dim(isl.dim_type.param))
+        if points.involves_dims(isl.dim_type.param, k, 1)
+    )
 
 
 def _is_one_polynomial(points: isl.Set, places: Sequence[Mapping[str, int]]) -> bool:
