@@ -1,9 +1,9 @@
 """Which operations of a nest are different ones.
 
 The operands of an operation are constants, arguments by their names, loop variables, elements of arrays as a certain
-iteration wrote them or as they were handed in, and other operations on these. Iterations, of one statement or of several, do the same
-operation if it has the same operands. isl's exact dataflow says which those are (after P. Feautrier, "Dataflow analysis
-of array and scalar references", 1991).
+iteration wrote them or as they were handed in, and other operations on these. Iterations, of one statement or of
+several, do the same operation if it has the same operands. isl's exact dataflow says which those are (after P.
+Feautrier, "Dataflow analysis of array and scalar references", 1991).
 """
 
 from __future__ import annotations
