@@ -38,33 +38,17 @@ def test_iterations_are_those_of_a_listing(name: str) -> None:
     assert iterations(nest, sizes) == len(oracle.trace(nest, sizes).iterations) > 0
 
 
-SHARED = {
-    "correlation": 28 * 32,  # data - mean, of the deviation and again when it is taken off
-    "layernorm": 240,  # the same
-    "deriche": 1664,  # the first iterations work on scalars that are still the constant zero
-    "fdtd-2d": 1824,  # differences at the border, which several sweeps find unchanged
-    "seidel-2d": 1463,  # sums at the border
-    "symm": 30,
-}
-"""Operations of the count that a run finds to be the same as others, in other loops or by the luck of a border. No
-compiler merges those; they are less than a sixth, and what is faster than physics has to be so by a fifth."""
-LEFT_OUT = {"lcs": 40 * 50}
-"""Operations in the sides of conditional expressions, which do not count."""
-
-
 @pytest.mark.parametrize("name", catalog.names())
 def test_flops_and_bytes_are_those_of_a_run_at_mini(name: str) -> None:
     nest, module = bundled(name), catalog.load(name)
-    sizes = module.SIZES["mini"]
-    log = value_graph.run(
-        catalog.entry(name).load_function(), module.make_inputs(**sizes, rng=np.random.default_rng(0))
-    )
-    counted = flops(nest, values_of(nest, sizes))
-    assert counted == log.operations + SHARED.get(name, 0) - LEFT_OUT.get(name, 0)
-    assert counted <= log.executed or name == "deriche"
     item = {array.name: np.dtype(array.dtype).itemsize for array in nest.arrays if array.role is Role.ARGUMENT}
-    moved = sum(item.get(array, 0) for array, _ in [*log.first_reads, *log.written])
-    assert compulsory_bytes(nest, values_of(nest, sizes)) == moved > 0
+    for sizes in (module.SIZES["mini"], dict.fromkeys(module.SIZES["mini"], 4)):
+        log = value_graph.run(
+            catalog.entry(name).load_function(), module.make_inputs(**sizes, rng=np.random.default_rng(0))
+        )
+        assert 0 < flops(nest, values_of(nest, sizes)) == log.operations <= log.executed
+        moved = sum(item.get(array, 0) for array, _ in [*log.first_reads, *log.written])
+        assert compulsory_bytes(nest, values_of(nest, sizes)) == moved > 0
 
 
 def values_of(nest: Nest, sizes: Mapping[str, int]) -> dict[str, int]:
@@ -103,7 +87,7 @@ XY = 'n: int, x: Float64[np.ndarray, "n"], y: Float64[np.ndarray, "n"]'
 @pytest.mark.parametrize(
     ("value", "per_iteration"),
     [
-        ("x[i] * x[i] + 1.0 if x[i] + 1.0 > 0.0 else x[i] + 2.0", 1),
+        ("x[i] * x[i] + 1.0 if x[i] + 1.0 > 0.0 else x[i] + 2.0", 2),
         ("1.0 if x[i] > 0.0 and x[i] * 2.0 > 1.0 else 0.0", 0),
         ("1.0 if 0.0 < x[i] * 3.0 < x[i] * 2.0 else 0.0", 1),
         ("x[i] * 2.0 + x[i] * 2.0", 2),
@@ -120,7 +104,9 @@ def test_what_counts_as_an_operation(value: str, per_iteration: int) -> None:
 def test_what_a_loop_writes_is_no_invariant_of_it() -> None:
     body = "for k in range(n):\n    x[k] = y[k] + 1.0\n    for i in range(n):\n        y[i] = {}"
     assert flops(own(body.format("x[k] * 2.0"), XY), {"n": 50}) == 50 + 50
-    assert flops(own(body.format("x[i] * 2.0"), XY), {"n": 50}) == 50 + 50 * 50
+    # Each x[i] is written once: all but the first are multiplied before and after that.
+    assert flops(own(body.format("x[i] * 2.0"), XY), {"n": 50}) == 50 + 50 + 49
+    assert flops(own(body.format("(y[i] + x[i]) * 2.0"), XY), {"n": 50}) == 50 + 2 * 50 * 50
 
 
 def test_equal_operations_of_two_statements_count_once_within_the_same_loops() -> None:
@@ -141,9 +127,10 @@ def test_equal_operations_of_two_statements_count_once_within_the_same_loops() -
         ("for i in range(n):\n    y[i] = x[i] if x[i] > 0.0 else 0.0", 2),
         ("for i in range(n):\n    y[i] = 1.0 if y[i] > 0.0 and x[i] > 0.0 else 0.0", 2),
         ("for i in range(n):\n    y[i] = 1.0 if x[i] > 0.0 and y[i] > 0.0 else 0.0", 2),
+        ("for i in range(n):\n    y[i] = x[i] if 2 * i < n else 1.0", 1.5),
     ],
 )
-def test_bytes_count_what_comes_in_unwritten_and_what_goes_out(body: str, elements: int) -> None:
+def test_bytes_count_what_comes_in_unwritten_and_what_goes_out(body: str, elements: float) -> None:
     assert compulsory_bytes(own(body, XY), {"n": 50}) == 8 * 50 * elements
 
 

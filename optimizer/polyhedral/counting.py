@@ -9,9 +9,8 @@ and otherwise nothing is claimed.
 
 from __future__ import annotations
 
-import ast
 import itertools
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from fractions import Fraction
 from math import prod
@@ -19,9 +18,10 @@ from math import prod
 import islpy as isl
 import numpy as np
 
-from optimizer.polyhedral.frontend.functions import SCALAR_FUNCTIONS
-from optimizer.polyhedral.model import Model, model_of
-from optimizer.polyhedral.nest import Access, Nest, Role, Statement
+from optimizer.polyhedral.evaluation import parts_of
+from optimizer.polyhedral.model import Model, model_of, operation_limit
+from optimizer.polyhedral.nest import Nest, Role
+from optimizer.polyhedral.operations import fewest_operations
 
 SMALL = 40_000
 """Sets in a cube of at most so many points are counted directly, ..."""
@@ -30,39 +30,35 @@ LARGEST = 2_000_000
 BASE = 9
 """The smallest size of the interpolation: above the offsets and halos that loops of this kind have."""
 
-FREE_CALLS = frozenset({"abs", "absolute", "fabs", "copysign", "sign", "isnan", "isinf", "isfinite"})
-"""Functions that only look at bits, or change one."""
-COUNTED_CALLS = frozenset(name.split(".")[-1] for name in SCALAR_FUNCTIONS) - FREE_CALLS
-
 
 def flops(nest: Nest, sizes: Mapping[str, int]) -> int:
-    """The fewest arithmetic operations with which the nest can do its work at these sizes.
+    """How many different arithmetic operations a run does at these sizes, whatever its data are.
 
-    An operation is a `+ - * / // % **` or a call of a mathematical function; signs, comparisons, casts, subscripts and
-    the user's own helper functions are free, and so is what reads no array. What is the same in all iterations of a
-    loop, because neither the loop's variable nor anything written in the loop stands in it, may be computed once for
-    all of them, and what stands in several places within the same loops once for all places. Of conditional
-    expressions, `and`, `or` and chained comparisons counts what is evaluated in any case: the sides of a condition do
-    not. Operations whose iterations cannot be counted are left out.
+    An operation is a `+ - * / // % **` or a call of a mathematical function, with an element of an array among its
+    operands or theirs. Signs, comparisons, casts, subscripts, the user's own helper functions and what can be computed
+    from arguments and loop variables alone are free. Operations are the same one if their operands are (see
+    `operations.py`), in whatever iterations and statements they stand: what was done once need not be done again.
+    What a product with zero is, that sums can be regrouped and that nobody uses a result is not seen.
+
+    Conditions on loop variables and sizes are followed exactly. Where conditions on data decide, the count is a lower
+    bound for all data: each iteration counts the fewest operations that a way through its conditions has, of those that
+    no other iteration can share. What cannot be counted, or told apart with bounded effort, is left out.
+
+    That is the safe side for a limit of time: more would accuse code that hoists or skips what need not be done, and
+    where less lets a false time pass, equivalence and a second measurement still stand in its way.
     """
-    domains, arrays = model_of(nest).domains, {array.name for array in nest.arrays}
-    places: dict[str, isl.Set] = {}
-    for statement in nest.statements:
-        for text, operation in _operations(_assignment(statement), arrays).items():
-            loops = _loops_of(operation, statement, nest)
-            here = _projected(domains[statement.name], statement, loops).reset_tuple_id()
-            # Loops have names of their own, so the same text over the same loops is the same value.
-            key = f"{text} over {', '.join(loops)}"
-            places[key] = places[key].union(here) if key in places else here
-    return sum(count_points(points.coalesce(), sizes) or 0 for points in places.values())
+    different: list[isl.Set] = []
+    with suppress(isl.Error), operation_limit():
+        different.extend(fewest_operations(model_of(nest)))
+    return sum(count_points(points, sizes) or 0 for points in different)
 
 
 def compulsory_bytes(nest: Nest, sizes: Mapping[str, int]) -> int:
     """The bytes that any schedule must move, caches however large: in, each element of an argument whose first use is a
     read; out, each element that is written.
 
-    Reads in a side of a conditional expression, or behind the first part of `and` and `or`, may never happen and do
-    not count. Elements that cannot be counted are left out.
+    Reads that happen only if conditions on data turn out one way do not count. Elements that cannot be counted are left
+    out.
     """
     model = model_of(nest)
     total = 0
@@ -93,7 +89,12 @@ def iterations(nest: Nest, sizes: Mapping[str, int]) -> int | None:
 
 def count_points(points: isl.Set, sizes: Mapping[str, int]) -> int | None:
     """The number of points of a set at these sizes; None when it cannot be had exactly."""
-    factors = _factors(points.reset_tuple_id() if points.has_tuple_name() else points)
+    points = points.reset_tuple_id() if points.has_tuple_name() else points
+    if _cube(points, sizes) <= SMALL:
+        return _count_at(points, sizes)
+    factors = [points]
+    with suppress(isl.Error), operation_limit():
+        factors = _factors(points)
     counts = [_count_factor(factor, sizes) for factor in factors]
     return None if None in counts else prod(count for count in counts if count is not None)
 
@@ -111,21 +112,30 @@ def _factors(points: isl.Set) -> list[isl.Set]:
 
 
 def _count_factor(points: isl.Set, sizes: Mapping[str, int]) -> int | None:
-    names = tuple(
-        str(points.get_dim_name(isl.dim_type.param, k))
-        for k in range(points.dim(isl.dim_type.param))
-        if points.involves_dims(isl.dim_type.param, k, 1)
-    )
-    degree = points.dim(isl.dim_type.set)
-    cube = max((sizes[name] + 1 for name in names), default=1) ** degree
+    cube = _cube(points, sizes)
     if cube <= SMALL:
         return _count_at(points, sizes)
+    names, degree = _parameters(points), points.dim(isl.dim_type.set)
     grid = [tuple(range(BASE, BASE + degree + 1)) for _ in names]
     places = {corner: dict(zip(names, corner, strict=True)) for corner in itertools.product(*grid)}
     if _is_one_polynomial(points, [{name: sizes[name] for name in names}, *places.values()]):
         values = {corner: _count_at(points, place) for corner, place in places.items()}
         return int(_interpolate(grid, values, tuple(sizes[name] for name in names)))
     return _count_at(points, sizes) if cube <= LARGEST else None
+
+
+def _cube(points: isl.Set, sizes: Mapping[str, int]) -> int:
+    """The points of a cube as wide as the largest size on which the set depends."""
+    return max((sizes[name] + 1 for name in _parameters(points)), default=1) ** points.dim(isl.dim_type.set)
+
+
+def _parameters(points: isl.Set) -> tuple[str, ...]:
+    """The sizes on which a set depends."""
+    return tuple(
+        str(points.get_dim_name(isl.dim_type.param, k))
+        for k in range(points.dim(isl.dim_type.param))
+        if points.involves_dims(isl.dim_type.param, k, 1)
+    )
 
 
 def _is_one_polynomial(points: isl.Set, places: Sequence[Mapping[str, int]]) -> bool:
@@ -166,94 +176,15 @@ def _accesses_of(model: Model, array: str, *, is_write: bool) -> isl.UnionMap:
     """From iterations to the elements that they touch in any case."""
     result = isl.UnionMap(f"[{', '.join(model.nest.parameters)}] -> {{ }}")
     for statement in model.nest.statements:
-        for access in statement.accesses:
-            if access.array == array and access.is_write is is_write:
-                relation = model.access_relation(statement, access)
-                if is_write or _is_certain(model, statement, array, relation):
-                    result = result.union(relation)
+        accesses = [access for access in statement.accesses if access.array == array and access.is_write is is_write]
+        for access in accesses if is_write else ():
+            result = result.union(model.access_relation(statement, access))
+        for part in parts_of(model, statement) if accesses and not is_write else ():
+            for access in part.certain_reads:
+                if access.array == array:
+                    relation = model.access_relation(statement, access)
+                    result = result.union(relation.intersect_domain(isl.UnionSet(part.iterations)))
     return result
-
-
-def _is_certain(model: Model, statement: Statement, array: str, read: isl.UnionMap) -> bool:
-    """Whether a read happens in every iteration: no condition within the statement's expression can skip it.
-
-    A subscript that is written in a way that isl does not read counts as skipped.
-    """
-    node = _assignment(statement)
-    if not any(isinstance(part, ast.IfExp | ast.BoolOp | ast.Compare) for part in ast.walk(node)):
-        return True
-    for part in _evaluated(node):
-        is_read = isinstance(part, ast.Subscript) and (
-            isinstance(part.ctx, ast.Load) or isinstance(node, ast.AugAssign)
-        )
-        if isinstance(part, ast.Subscript) and is_read and ast.unparse(part.value) == array:
-            indices = part.slice.elts if isinstance(part.slice, ast.Tuple) else [part.slice]
-            with suppress(isl.Error):
-                found = model.access_relation(
-                    statement, Access(array, tuple(map(ast.unparse, indices)), is_write=False)
-                )
-                if found.is_equal(read):
-                    return True
-    return False
-
-
-def _assignment(statement: Statement) -> ast.AST:
-    return ast.parse(statement.body).body[0]
-
-
-def _evaluated(node: ast.AST) -> Iterator[ast.AST]:
-    """The parts of an expression or assignment that are evaluated in any case, itself included, subscripts left out."""
-    yield node
-    match node:
-        case ast.Subscript():
-            parts: Sequence[ast.AST] = []
-        case ast.IfExp(test=test):
-            parts = [test]
-        case ast.BoolOp(values=values):
-            parts = values[:1]
-        case ast.Compare(left=left, comparators=comparators):
-            parts = [left, comparators[0]]
-        case _:
-            parts = list(ast.iter_child_nodes(node))
-    for part in parts:
-        yield from _evaluated(part)
-
-
-def _operations(node: ast.AST, arrays: set[str]) -> Mapping[str, ast.AST]:
-    """By its text, each operation that an assignment does on elements of arrays in any case."""
-    parts = [part for part in _evaluated(node) if _is_operation(part) and not arrays.isdisjoint(_names(part))]
-    return {ast.unparse(part): part for part in parts}
-
-
-def _is_operation(node: ast.AST) -> bool:
-    match node:
-        case ast.BinOp() | ast.AugAssign():
-            return True
-        case ast.Call(func=ast.Attribute(attr=name)) | ast.Call(func=ast.Name(id=name)):
-            return name in COUNTED_CALLS
-        case _:
-            return False
-
-
-def _loops_of(operation: ast.AST, statement: Statement, nest: Nest) -> tuple[str, ...]:
-    """The loops in which an operation's value may change: their variable stands in it, or they write what it reads."""
-    changing = _names(operation)
-    for other in nest.statements:
-        if any(access.is_write and access.array in changing for access in other.accesses):
-            changing = changing.union(other.iterators)
-    return tuple(loop for loop in statement.iterators if loop in changing)
-
-
-def _names(node: ast.AST) -> set[str]:
-    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
-
-
-def _projected(domain: isl.Set, statement: Statement, loops: Collection[str]) -> isl.Set:
-    """The values of some of a statement's loops."""
-    for position, name in reversed(list(enumerate(statement.iterators))):
-        if name not in loops:
-            domain = domain.project_out(isl.dim_type.set, position, 1)
-    return domain
 
 
 def _extent(nest: Nest, text: str, sizes: Mapping[str, int]) -> int:
