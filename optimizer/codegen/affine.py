@@ -238,6 +238,17 @@ def _substitute_term(term: Term, values: Mapping[str, Affine]) -> Affine:
             )
 
 
+def coefficient_of(expression: Affine, name: str) -> int | None:
+    """By how much the value grows when the name's does by 1; None when that is not always the same."""
+    factor = 0
+    for term, coefficient in expression.terms:
+        if term == Variable(name):
+            factor = coefficient
+        elif name in names_in(Affine(((term, 1),))):
+            return None
+    return factor
+
+
 def names_in(expression: Affine) -> Iterator[str]:
     """The names it depends on, each as often as it occurs."""
     for term, _ in expression.terms:

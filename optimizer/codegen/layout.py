@@ -19,6 +19,8 @@ def laid_out(line: str, indent: str) -> list[str]:
             return [f"{indent}return (", *names, f"{indent})"]
         case [ast.Raise(exc=ast.Call() as value)]:
             return _broken(indent, "raise ", value, line)
+        case [ast.Expr(value=ast.Call() as value)]:
+            return _broken(indent, "", value, line)
         case [ast.Assign(value=value) | ast.AugAssign(value=value)]:
             text = ast.get_source_segment(line, value) or ""
             return _broken(indent, line[: len(line) - len(_with_parentheses(line, text))], value, line)

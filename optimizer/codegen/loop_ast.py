@@ -54,6 +54,10 @@ class For:
     is_parallel: bool = False
     unroll: int = 1
     """As in the schedule; 1 once the copies are written out."""
+    vector: int = 1
+    """As in the schedule; then, where the loop is vector code, the lanes: as many iterations as one step of it runs."""
+    note: str = ""
+    """Something for the reader of the code."""
 
 
 LoopNode: TypeAlias = Call | Bind | Block | If | For

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from optimizer.codegen.affine import Affine, AllOf, AnyOf, floor_division, number, variable
 from optimizer.codegen.layout import LINE_LENGTH, if_lines, laid_out
@@ -12,6 +12,7 @@ from optimizer.codegen.loop_ast import Bind, Block, Call, For, If, LoopNode, wal
 from optimizer.codegen.naming import free_name
 from optimizer.codegen.python_text import condition_text, expression_text
 from optimizer.codegen.statement_text import ScalarPlace, Subscripts, statement_text, values_to_bind
+from optimizer.codegen.vector_text import VectorAxis, VectorText
 from optimizer.polyhedral.nest import Nest
 
 INDENT = "    "
@@ -23,6 +24,9 @@ class LoopPrinter:
     places: Mapping[str, ScalarPlace]
     """Where the scalars are that are no plain variables."""
     subscripts: Subscripts
+    vectors: VectorText
+    axis: VectorAxis | None = None
+    """Of the vectors that statements are printed for."""
 
     def lines(self, node: LoopNode, indent: str, live: AbstractSet[str]) -> Iterator[str]:
         """`live`: names that keep their meaning in here."""
@@ -59,7 +63,10 @@ class LoopPrinter:
                 yield from laid_out(f"{name} = {expression_text(value)}", indent)
             bound[name] = value
             values[iterator] = variable(name)
-        yield from laid_out(statement_text(statement, values, self.places, self.subscripts), indent)
+        if self.axis is not None:
+            yield from self.vectors.lines(call, values, self.axis, self.subscripts, indent)
+        else:
+            yield from laid_out(statement_text(statement, values, self.places, self.subscripts), indent)
 
     def _if(self, node: If, indent: str, live: AbstractSet[str]) -> Iterator[str]:
         match node.condition:
@@ -87,8 +94,11 @@ class LoopPrinter:
             yield from laid_out(f"{start_name} = {start}", indent)
             yield from laid_out(f"{stop_name} = {stop}", indent)
             head = _head(loop.iterator, kind, start_name, stop_name, loop.step)
+        if loop.note:
+            yield f"{indent}# Not vectorized: {loop.note}."
         yield indent + head
-        yield from self.lines(loop.body, indent + INDENT, live)
+        inside = replace(self, axis=self.vectors.axis(loop)) if loop.vector != 1 else self
+        yield from inside.lines(loop.body, indent + INDENT, live)
 
     def _strided_parallel(self, loop: For, indent: str, live: AbstractSet[str]) -> Iterator[str]:
         """Numba's prange counts by one."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import builtins
 import keyword
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from optimizer.codegen.backend import CodeOptions
 from optimizer.codegen.function_text import (
@@ -16,7 +17,7 @@ from optimizer.codegen.function_text import (
     signature,
     written_arguments,
 )
-from optimizer.codegen.loop_ast import LoopNode, has_parallel_loop
+from optimizer.codegen.loop_ast import For, LoopNode, has_parallel_loop, walk
 from optimizer.codegen.loop_text import INDENT, LoopPrinter, counting_iterators
 from optimizer.codegen.module_text import decorated_functions, defined_names, import_lines, without_imports
 from optimizer.codegen.naming import free_name, name_iterators
@@ -24,9 +25,14 @@ from optimizer.codegen.scalars import scalar_arrays
 from optimizer.codegen.schedule_tree import generate_loops
 from optimizer.codegen.statement_text import ScalarPlace, Subscripts
 from optimizer.codegen.unroll import write_out_unrolled
+from optimizer.codegen.vector_loops import write_vectors
+from optimizer.codegen.vector_text import VectorText, vector_names
 from optimizer.polyhedral.nest import Nest, Role
 from optimizer.polyhedral.tree import Node
+from optimizer.polyhedral.tree import loops as loops_of
 
+SIMD = "optimizer.codegen.simd"
+"""The module with the operations on vectors."""
 UNSIGNED_COMMENT = "# Marks a subscript that is proved not to be negative, so that no wrap-around is compiled."
 
 
@@ -41,6 +47,8 @@ class ModuleParts:
     checks: str
     """Functions that the checks of the arguments call."""
     function: str
+    operations: Mapping[str, str]
+    """Those of `simd.py` that the function calls, and what it calls them."""
 
     def text(self, docstring: str) -> str:
         head = f'"""{docstring}"""\n\n' + "".join(f"{line}\n" for line in self.imports)
@@ -54,7 +62,11 @@ class NumbaBackend:
     """Prints `njit` functions; `prange` for parallel loops."""
 
     def source(self, nest: Nest, tree: Node, options: CodeOptions) -> str:
-        return module_parts(nest, tree, options).text(f"{nest.name}, its loops rearranged.")
+        parts = module_parts(nest, tree, options)
+        if parts.operations:
+            names = (name if name == own else f"{name} as {own}" for name, own in sorted(parts.operations.items()))
+            parts = replace(parts, imports=(*parts.imports, f"from {SIMD} import {', '.join(names)}"))
+        return parts.text(f"{nest.name}, its loops rearranged.")
 
 
 def module_parts(nest: Nest, tree: Node, options: CodeOptions) -> ModuleParts:
@@ -65,7 +77,12 @@ def module_parts(nest: Nest, tree: Node, options: CodeOptions) -> ModuleParts:
     loops = generate_loops(nest, tree)
     places = _scalar_places(nest, tree, loops, reserved)
     reserved |= {place.name for place in places.values()}
+    names = vector_names(nest, reserved)
+    if any(loop.vector != 1 for loop in loops_of(tree)):
+        reserved |= names.all
     loops = write_out_unrolled(name_iterators(loops, nest, reserved | {"at"}), reserved | {"at"})
+    vectors = VectorText(nest, places, names)
+    loops = write_vectors(loops, vectors, reserved | {"at"})
     is_parallel = has_parallel_loop(loops)
     subscripts = Subscripts(free_name("at", reserved), counting_iterators(loops))
     name = options.function_name or nest.name
@@ -73,7 +90,7 @@ def module_parts(nest: Nest, tree: Node, options: CodeOptions) -> ModuleParts:
         decorator(options, is_parallel=is_parallel),
         signature(nest, name),
         *head_lines(nest, places, overlap_name),
-        *LoopPrinter(nest, places, subscripts).lines(loops, INDENT, reserved | {subscripts.unsigned}),
+        *LoopPrinter(nest, places, subscripts, vectors).lines(loops, INDENT, reserved | {subscripts.unsigned}),
         *_tail_lines(nest, places),
     ]
     function = "\n".join(lines)
@@ -92,7 +109,17 @@ def module_parts(nest: Nest, tree: Node, options: CodeOptions) -> ModuleParts:
         preamble=decorated_functions(without_imports(nest.preamble), decorator(options)),
         checks=decorated_functions(checks, "@njit(cache=True)" if options.is_cached else "@njit"),
         function=function,
+        operations=_called(function, names.operations) if _has_vectors(loops) else {},
     )
+
+
+def _has_vectors(loops: LoopNode) -> bool:
+    return any(isinstance(loop, For) and loop.vector != 1 for loop in walk(loops))
+
+
+def _called(function: str, operations: Mapping[str, str]) -> dict[str, str]:
+    used = names_of(function)
+    return {operation: name for operation, name in operations.items() if name in used}
 
 
 def decorator(options: CodeOptions, *, is_parallel: bool = False) -> str:

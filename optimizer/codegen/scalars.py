@@ -101,9 +101,14 @@ def _is_private(nest: Nest, code: LoopNode, scalar: str) -> bool:
         accesses = [access for call in calls(loop.body) for access in _accesses(nest, call.statement, scalar)]
         if not any(access.is_write for access in accesses):
             continue
-        if not accesses[0].subscripts or not _dominates(nest, loop.body, scalar, False)[0]:
+        if not accesses[0].subscripts or not is_assigned_first(nest, loop.body, scalar):
             return False
     return True
+
+
+def is_assigned_first(nest: Nest, body: LoopNode, scalar: str) -> bool:
+    """Whether an assignment in the body comes before each read in it, in the text too."""
+    return _dominates(nest, body, scalar, False)[0]
 
 
 def _dominates(nest: Nest, node: LoopNode, scalar: str, assigned: bool) -> tuple[bool, bool]:

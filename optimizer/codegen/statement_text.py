@@ -54,11 +54,11 @@ def statement_text(
     statement: Statement, values: Mapping[str, Affine], places: Mapping[str, ScalarPlace], subscripts: Subscripts
 ) -> str:
     """The assignment with each iterator replaced by its value and each scalar by its place."""
-    body = _Substitution(statement, values, places, subscripts).visit(ast.parse(statement.body))
+    body = Substitution(statement, values, places, subscripts).visit(ast.parse(statement.body))
     return ast.unparse(_TightPowers().visit(body))
 
 
-class _Substitution(ast.NodeTransformer):
+class Substitution(ast.NodeTransformer):
     def __init__(
         self,
         statement: Statement,
@@ -71,7 +71,7 @@ class _Substitution(ast.NodeTransformer):
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         if node.id in self.values:
-            return _parsed(expression_text(self.values[node.id]))
+            return parsed(expression_text(self.values[node.id]))
         if node.id in self.places:
             return self._element(self.places[node.id], node)
         return node
@@ -89,18 +89,18 @@ class _Substitution(ast.NodeTransformer):
         if not names & self.values.keys():
             return self.visit(index)
         value = affine_of(index, self.values)
-        return self.visit(index) if value is None else _parsed(expression_text(value))
+        return self.visit(index) if value is None else parsed(expression_text(value))
 
     def _element(self, place: ScalarPlace, node: ast.Name) -> ast.expr:
         access = next(access for access in self.statement.accesses if access.array == node.id)
         subscripts: list[ast.expr] = []
         for subscript, lower in zip(access.subscripts, place.array.lower, strict=True):
-            value = affine_of(_parsed(subscript), self.values)
+            value = affine_of(parsed(subscript), self.values)
             if value is None:
                 raise ValueError(
                     f"{self.statement.name}: the subscript {subscript} of the scalar {node.id} is not affine"
                 )
-            subscripts.append(self.subscripts.printed(_parsed(expression_text(value - lower))))
+            subscripts.append(self.subscripts.printed(parsed(expression_text(value - lower))))
         index = ast.Constant(0) if not subscripts else ast.Tuple(subscripts, ast.Load())
         if len(subscripts) == 1:
             index = subscripts[0]
@@ -128,7 +128,7 @@ class _TightPowers(ast.NodeTransformer):
         return ast.Name(self._operand(node.id), ast.Load()) if isinstance(node, ast.Name) else node
 
 
-def _parsed(text: str) -> ast.expr:
+def parsed(text: str) -> ast.expr:
     return ast.parse(text, mode="eval").body
 
 

@@ -68,14 +68,15 @@ def _hoisted(loop: For) -> LoopNode:
 
 def _unrolled(loop: For, taken: AbstractSet[str]) -> LoopNode:
     rolled = replace(loop, unroll=1)
-    trips = _most_trips(loop)
+    trips = most_trips(loop)
     if trips is not None and trips <= (loop.unroll or FULL_UNROLL_LIMIT):
         copies = _copies(loop, loop.start, trips)
         is_full = _reaches(loop, trips)
         return If(is_full, copies, rolled) if is_full.conditions else copies
     if loop.unroll == 0:
         raise CandidateError(f"unroll({loop.name}) needs a loop of at most {FULL_UNROLL_LIMIT} iterations")
-    return _main_and_rest(rolled, loop.unroll, free_name(f"{loop.iterator}_rest", taken))
+    copies = _copies(loop, variable(loop.iterator), loop.unroll)
+    return main_and_rest(replace(rolled, body=copies), loop.unroll, rolled, free_name(f"{loop.iterator}_rest", taken))
 
 
 def _bounds(loop: For) -> list[tuple[Affine, Affine]]:
@@ -85,7 +86,7 @@ def _bounds(loop: For) -> list[tuple[Affine, Affine]]:
     return [(start, stop) for start in starts for stop in stops]
 
 
-def _most_trips(loop: For) -> int | None:
+def most_trips(loop: For) -> int | None:
     """An upper limit of the number of iterations, if some pair of bounds is a constant apart."""
     spans = [stop - start for start, stop in _bounds(loop)]
     trips = [max(0, -(-span.constant // loop.step)) for span in spans if not span.terms]
@@ -105,10 +106,10 @@ def _copies(loop: For, first: Affine, count: int) -> LoopNode:
     return block_of(*(substitute_names(loop.body, {loop.iterator: value}) for value in at))
 
 
-def _main_and_rest(loop: For, factor: int, rest: str) -> LoopNode:
-    """A loop of `factor` iterations at a time, then the iterations from `rest` on one by one."""
+def main_and_rest(main: For, factor: int, loop: For, rest: str) -> LoopNode:
+    """The loop in steps of `factor` iterations, which `main` runs together; then from `rest` on one by one."""
     stride = factor * loop.step
     span = largest((loop.stop - loop.start).times(1 if loop.step > 0 else -1), number(0))
     whole = floor_division(span, abs(stride)).times(stride)
-    main = replace(loop, stop=variable(rest), step=stride, body=_copies(loop, variable(loop.iterator), factor))
+    main = replace(main, stop=variable(rest), step=stride)
     return block_of(Bind(rest, loop.start + whole), main, replace(loop, start=variable(rest)))

@@ -1,8 +1,8 @@
 """Is a finished schedule legal? One question about the whole tree, for all sizes at once, with a witness if it is not.
 
 No dataflow is needed: every pair of conflicting iterations is known from the original order (`Model.conflicts`); the
-new order must keep each pair, and no pair may be split between two iterations of a parallel loop. Nothing is remembered
-from the steps that led to the tree.
+new order must keep each pair, no pair may be split between two iterations of a parallel loop, nor between two lanes of
+one vector. Nothing is remembered from the steps that led to the tree.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import islpy as isl
 
 from optimizer.polyhedral.model import OPERATION_LIMIT, Model, operation_limit
 from optimizer.polyhedral.order import TimedLeaf, relation_text, timed_leaves
-from optimizer.polyhedral.tree import Node, loops
-from optimizer.polyhedral.witness import Witness, witness_of
+from optimizer.polyhedral.tree import WIDEST_VECTOR, Node, loops
+from optimizer.polyhedral.witness import Fault, Witness, witness_of
 
 
 class Legal(StrEnum):
@@ -36,7 +36,8 @@ class Judgement:
 
 
 def judge(model: Model, tree: Node, limit: int = OPERATION_LIMIT) -> Judgement:
-    """Decide the whole schedule: all of RAW, WAR and WAW of every array and scalar, and every parallel loop.
+    """Decide the whole schedule: all of RAW, WAR and WAW of every array and scalar, and every parallel loop and
+    every vectorized one.
 
     `limit` caps isl's operations, so that the answer never depends on the load of the machine.
     """
@@ -56,12 +57,16 @@ def _judge(model: Model, tree: Node) -> Judgement:
         return Judgement(Legal.NO, detail=fault)
     violated = _out_of_order(model, timed)
     if not violated.is_empty():
-        return Judgement(Legal.NO, witness_of(model, timed, violated, race=None))
+        return Judgement(Legal.NO, witness_of(model, timed, violated))
     for loop in loops(tree):
         if loop.is_parallel:
             races = carried_by(model, timed, loop.name)
             if not races.is_empty():
-                return Judgement(Legal.NO, witness_of(model, timed, races, race=loop.name))
+                return Judgement(Legal.NO, witness_of(model, timed, races, Fault.RACE, loop.name))
+        if loop.vector != 1:
+            split = carried_by(model, timed, loop.name, nearer_than=loop.vector or WIDEST_VECTOR)
+            if not split.is_empty():
+                return Judgement(Legal.NO, witness_of(model, timed, split, Fault.LANES, loop.name))
     return Judgement(Legal.YES)
 
 
@@ -77,15 +82,22 @@ def _out_of_order(model: Model, timed: tuple[TimedLeaf, ...]) -> isl.UnionMap:
     return found
 
 
-def carried_by(model: Model, timed: tuple[TimedLeaf, ...], loop: str) -> isl.UnionMap:
-    """The conflicts between different iterations of a loop within one iteration of all loops around it."""
+def carried_by(
+    model: Model, timed: tuple[TimedLeaf, ...], loop: str, nearer_than: int | None = None
+) -> isl.UnionMap:
+    """The conflicts between different iterations of a loop within one iteration of all loops around it.
+
+    `nearer_than`: of these only those between values of the loop less than that apart, for a vector may begin anywhere.
+    """
     found = isl.UnionMap("{ }")
-    for carried in _carried(model, timed, loop):
+    for carried in _carried(model, timed, loop, nearer_than):
         found = found.union(isl.UnionMap.from_map(carried))
     return found
 
 
-def _carried(model: Model, timed: tuple[TimedLeaf, ...], loop: str) -> Iterator[isl.Map]:
+def _carried(
+    model: Model, timed: tuple[TimedLeaf, ...], loop: str, nearer_than: int | None = None
+) -> Iterator[isl.Map]:
     """What `carried_by` finds, one pair of statements after the other."""
     inside = tuple(leaf for leaf in timed if loop in leaf.levels)
     depth = inside[0].levels.index(loop)
@@ -98,9 +110,20 @@ def _carried(model: Model, timed: tuple[TimedLeaf, ...], loop: str) -> Iterator[
         same_outer = pairs.intersect(outer[source].apply_range(outer[sink].reverse())) if depth else pairs
         if same_outer.is_empty():
             continue
-        carried = same_outer.subtract(own[source].apply_range(own[sink].reverse()))
+        if nearer_than is None:
+            carried = same_outer.subtract(own[source].apply_range(own[sink].reverse()))
+        else:
+            near = own[source].apply_range(_near(depth, nearer_than))
+            carried = same_outer.intersect(near.apply_range(own[sink].reverse()))
         if not carried.is_empty():
             yield carried
+
+
+def _near(depth: int, distance: int) -> isl.Map:
+    """From timestamps to those whose last entry, behind `depth` others, is another one less than a distance away."""
+    first, second = (", ".join(f"{stem}{k}" for k in range(depth + 1)) for stem in ("a", "b"))
+    apart = f"b{depth} - a{depth}"
+    return isl.Map(f"{{ [{first}] -> [{second}] : {apart} != 0 and {-distance} < {apart} < {distance} }}")
 
 
 def _relations(model: Model, timed: tuple[TimedLeaf, ...], entries: slice) -> dict[str, isl.Map]:

@@ -18,6 +18,10 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 
+WIDEST_VECTOR = 16
+"""The most lanes of any vector."""
+
+
 @dataclass(frozen=True, slots=True)
 class Leaf:
     """All iterations of a statement that satisfy every condition in `where`."""
@@ -39,6 +43,9 @@ class Loop:
     """Iterations run on any thread, in any order."""
     unroll: int = 1
     """How many iterations the generated code writes out; 0 means all of them (the trip count is a small constant)."""
+    vector: int = 1
+    """How many neighbouring iterations run at once, as the lanes of vectors; 0: as many as the machine's vectors hold, at
+    most `WIDEST_VECTOR`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +151,7 @@ def show(node: Node, indent: str = "") -> str:
             return f"{indent}{node.statement}: {at}{where}"
         case Loop():
             marks = (" parallel" if node.is_parallel else "") + (f" unroll {node.unroll}" if node.unroll != 1 else "")
+            marks += f" vector {node.vector}" if node.vector != 1 else ""
             return f"{indent}for {node.name}{marks}\n{show(node.body, indent + '  ')}"
         case Sequence():
             return "\n".join(show(part, indent) for part in node.parts)
@@ -165,6 +173,8 @@ def inconsistencies(tree: Node) -> tuple[str, ...]:
                     found.append(f"{node.name} is parallel inside a parallel loop")
                 if node.is_parallel and node.unroll != 1:
                     found.append(f"{node.name} is parallel and unrolled")
+                if node.vector != 1 and (node.is_parallel or node.unroll != 1):
+                    found.append(f"{node.name} is vectorized, and parallel or unrolled")
                 visit(node.body, (*around, node))
             case Sequence():
                 if len(node.parts) < 2 and node is not tree:

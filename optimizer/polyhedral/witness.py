@@ -25,6 +25,17 @@ class Kind(StrEnum):
     """Write after read: an anti-dependence."""
 
 
+class Fault(StrEnum):
+    """What a schedule does to two iterations that must run one after the other."""
+
+    ORDER = "order"
+    """It runs the second first."""
+    RACE = "race"
+    """They are in two iterations of a parallel loop."""
+    LANES = "lanes"
+    """They may be in two lanes of one vector."""
+
+
 @dataclass(frozen=True, slots=True)
 class Witness:
     """A concrete violated dependence: the source must run before the sink, and this schedule does not see to it."""
@@ -37,10 +48,14 @@ class Witness:
     sink_iteration: dict[str, int]
     loop: str | None
     """The loop of the schedule that runs them in the wrong order or at once; None if no loop separates them."""
-    is_race: bool
-    """Whether `loop` is parallel and the two are in different iterations of it."""
+    fault: Fault
+    """What `loop` does to the two."""
     element: tuple[int, ...]
     sizes: dict[str, int]
+
+    @property
+    def is_race(self) -> bool:
+        return self.fault is Fault.RACE
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -52,6 +67,7 @@ class Witness:
             "sink_iteration": self.sink_iteration,
             "loop": self.loop,
             "is_race": self.is_race,
+            "fault": self.fault.value,
             "element": list(self.element),
             "sizes": self.sizes,
         }
@@ -61,24 +77,31 @@ class Witness:
         verb = {Kind.RAW: ("writes", "reads"), Kind.WAW: ("writes", "writes"), Kind.WAR: ("reads", "writes")}[self.kind]
         source = _iteration_text(self.source, self.source_iteration)
         sink = _iteration_text(self.sink, self.sink_iteration)
-        if self.is_race:
-            fault = f"the parallel loop {self.loop} may run both at the same time"
-        elif self.loop:
-            fault = f"loop {self.loop} runs the second first"
-        else:
-            fault = "this schedule runs the second first"
+        match self.fault:
+            case Fault.RACE:
+                fault = f"the parallel loop {self.loop} may run both at the same time"
+            case Fault.LANES:
+                fault = f"the vectorized loop {self.loop} may run both at once, as two lanes of one vector"
+            case Fault.ORDER:
+                fault = f"{f'loop {self.loop}' if self.loop else 'this schedule'} runs the second first"
         sizes = f" (sizes {', '.join(f'{k}={v}' for k, v in self.sizes.items())})" if self.sizes else ""
         return f"{source} {verb[0]} {element}, then {sink} {verb[1]} it ({self.kind}); {fault}{sizes}"
 
 
-def witness_of(model: Model, timed: tuple[TimedLeaf, ...], violated: isl.UnionMap, race: str | None) -> Witness:
-    """One of the violated pairs, of which there must be one; `race`: the parallel loop that splits them, if any."""
+def witness_of(
+    model: Model,
+    timed: tuple[TimedLeaf, ...],
+    violated: isl.UnionMap,
+    fault: Fault = Fault.ORDER,
+    loop: str | None = None,
+) -> Witness:
+    """One of the violated pairs, of which there must be one; `loop`: the one at fault, where it is known."""
     pair = _smallest_pair(model, violated)
     sizes = {name: _parameter_value(pair, position) for position, name in enumerate(_parameter_names(pair))}
     source_point, sink_point = pair.domain(), pair.range()
     source, sink = (model.nest.statement(s.get_tuple_name()) for s in (source_point, sink_point))
     array, kind, element = _shared_element(model, source, source_point, sink, sink_point)
-    loop = race or _separating_loop(model, timed, source_point, sink_point)
+    loop = loop or _separating_loop(model, timed, source_point, sink_point)
     return Witness(
         array=array,
         kind=kind,
@@ -87,7 +110,7 @@ def witness_of(model: Model, timed: tuple[TimedLeaf, ...], violated: isl.UnionMa
         sink=sink.name,
         sink_iteration=dict(zip(sink.iterators, _coordinates(sink_point), strict=True)),
         loop=loop,
-        is_race=race is not None,
+        fault=fault,
         element=element,
         sizes=sizes,
     )

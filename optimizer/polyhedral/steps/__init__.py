@@ -20,6 +20,7 @@ from optimizer.polyhedral.steps.step import Step
 from optimizer.polyhedral.steps.tile import Tile
 from optimizer.polyhedral.steps.unroll import Unroll
 from optimizer.polyhedral.steps.unroll_and_jam import UnrollAndJam
+from optimizer.polyhedral.steps.vectorize import Vectorize
 from optimizer.polyhedral.steps.wavefront import Wavefront
 
 STEPS: Mapping[str, type[Step]] = MappingProxyType(
@@ -39,6 +40,7 @@ STEPS: Mapping[str, type[Step]] = MappingProxyType(
         "wavefront": Wavefront,
         "unroll": Unroll,
         "unroll_and_jam": UnrollAndJam,
+        "vectorize": Vectorize,
     }
 )
 

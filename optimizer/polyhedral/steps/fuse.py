@@ -102,7 +102,8 @@ def _has_loop(first: Node, second: Node) -> bool:
 def _differ_in_marks(first: Node, second: Node) -> bool:
     if not (isinstance(first, Loop) and isinstance(second, Loop)):
         return False
-    return (first.is_parallel, first.unroll) != (second.is_parallel, second.unroll)
+    marks = ((loop.is_parallel, loop.unroll, loop.vector) for loop in (first, second))
+    return next(marks) != next(marks)
 
 
 def _joined(first: Node, second: Node) -> Node:

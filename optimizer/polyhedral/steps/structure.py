@@ -180,6 +180,8 @@ def refuse_parallel_near(tree: Node, name: str) -> None:
         raise StepError(f"{name} is parallel already")
     if loop.unroll != 1:
         raise StepError(f"{name} is unrolled, so it cannot be parallel")
+    if loop.vector != 1:
+        raise StepError(f"{name} is vectorized, so it cannot be parallel")
     for other in around(tree, name):
         if other.is_parallel:
             raise StepError(f"{other.name} around {name} is parallel already: only one of them can be")

@@ -46,6 +46,8 @@ class Unroll(Step):
             raise StepError(f"{self.loop} is not innermost, {inside[0]} is inside it", near)
         if loop.is_parallel:
             raise StepError(f"{self.loop} is parallel, so it cannot be unrolled")
+        if loop.vector != 1:
+            raise StepError(f"{self.loop} is vectorized, so it cannot be unrolled")
         if loop.unroll == self.factor:
             raise StepError(f"{self.loop} is unrolled like that already")
         return replace_loop(tree, self.loop, lambda loop: replace(loop, unroll=self.factor))
@@ -53,7 +55,8 @@ class Unroll(Step):
     @classmethod
     def options(cls, nest: Nest, tree: Node) -> Iterator[Unroll]:
         for loop in loops(tree):
-            if _is_innermost(tree, loop.name) and not loop.is_parallel and loop.unroll == 1:
+            is_plain = not loop.is_parallel and loop.unroll == loop.vector == 1
+            if _is_innermost(tree, loop.name) and is_plain:
                 for factor in FACTORS:
                     yield cls(loop.name, factor)
 

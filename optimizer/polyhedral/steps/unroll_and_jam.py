@@ -47,6 +47,8 @@ class UnrollAndJam(Step):
             raise StepError(f"{self.loop} is parallel: unroll and jam it before marking")
         if point.unroll != 1:
             raise StepError(f"{self.loop} is unrolled already")
+        if point.vector != 1:
+            raise StepError(f"{self.loop} is vectorized, so it cannot be unrolled")
         if not isinstance(point.body, Loop):
             inside = next((loop.name for loop in loops(point.body)), None)
             if inside is None:
@@ -71,6 +73,6 @@ class UnrollAndJam(Step):
             if any(loops(chain[-1].body)):
                 continue
             for loop in chain[:-1]:
-                if not loop.is_parallel and loop.unroll == 1:
+                if not loop.is_parallel and loop.unroll == loop.vector == 1:
                     for factor in FACTORS:
                         yield cls(loop.name, factor)

@@ -1,0 +1,95 @@
+"""Turns loops that are marked `vector` into vector code, in terms of the loop AST: full vectors first, then the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+
+from optimizer.codegen.affine import names_in_condition, number, variable
+from optimizer.codegen.loop_ast import Bind, Block, For, If, LoopNode, block_of, calls, substitute_names, walk
+from optimizer.codegen.naming import free_name
+from optimizer.codegen.unroll import main_and_rest, most_trips
+from optimizer.codegen.vector_text import NoVectorForm, VectorText
+from optimizer.errors import CandidateError
+from optimizer.polyhedral.nest import Nest
+from optimizer.polyhedral.tree import WIDEST_VECTOR
+
+VECTOR_BYTES = {"avx512f": 64, "avx": 32}
+"""What a register holds, by the feature of the processor that brings it; the widest first."""
+LEAST_VECTOR_BYTES = 16
+"""SSE2, NEON."""
+
+
+def write_vectors(node: LoopNode, text: VectorText, taken: AbstractSet[str]) -> LoopNode:
+    """The same loops, those that are marked `vector` as a main loop of full vectors and the rest; names in `taken` are
+    not free.
+
+    Where one loop of the schedule became several loops and some of them have no vector code, their notes say why.
+    Raises CandidateError when none of them has.
+    """
+    written = _write(node, text, taken)
+    loops = [loop for loop in walk(written) if isinstance(loop, For)]
+    done = {loop.name for loop in loops if loop.vector != 1}
+    for loop in loops:
+        if loop.note and loop.name not in done:
+            raise CandidateError(f"{loop.name} cannot be vectorized: {loop.note}")
+    return written
+
+
+def _write(node: LoopNode, text: VectorText, taken: AbstractSet[str]) -> LoopNode:
+    match node:
+        case Block(parts):
+            return block_of(*(_write(part, text, taken) for part in parts))
+        case If(condition, then, otherwise):
+            return If(condition, _write(then, text, taken), None if otherwise is None else _write(otherwise, text, taken))
+        case For() if node.vector == 1:
+            return replace(node, body=_write(node.body, text, taken | {node.iterator}))
+        case For():
+            try:
+                return _vectors(node, text, taken)
+            except NoVectorForm as obstacle:
+                return replace(node, vector=1, note=str(obstacle))
+        case _:
+            return node
+
+
+def _vectors(loop: For, text: VectorText, taken: AbstractSet[str]) -> LoopNode:
+    """Raises NoVectorForm."""
+    _check_shape(loop)
+    lanes = loop.vector or host_lanes(text.nest, loop)
+    trips = most_trips(loop)
+    if trips is not None and trips < lanes:
+        raise NoVectorForm(f"it has at most {trips} iterations, a vector {lanes} lanes")
+    main = replace(loop, vector=lanes)
+    if loop.step < 0:
+        # Lanes do not depend on each other, so the last iteration of a vector may be its first lane.
+        first = variable(loop.iterator) + number(1 - lanes)
+        main = replace(main, body=substitute_names(loop.body, {loop.iterator: first}))
+    axis = text.axis(main)
+    for call in calls(main.body):
+        text.check(call, axis)
+    return main_and_rest(main, lanes, replace(loop, vector=1), free_name(f"{loop.iterator}_rest", taken))
+
+
+def _check_shape(loop: For) -> None:
+    if abs(loop.step) != 1:
+        raise NoVectorForm(f"its iterations are {abs(loop.step)} apart")
+    for node in walk(loop.body):
+        match node:
+            case For() | Bind():
+                raise NoVectorForm("a loop is inside it")
+            case If(condition) if loop.iterator in names_in_condition(condition):
+                raise NoVectorForm("what it runs differs from iteration to iteration")
+            case _:
+                pass
+
+
+def host_lanes(nest: Nest, loop: For) -> int:
+    """How many of the widest numbers that the loop touches a register of this machine holds."""
+    import llvmlite.binding as llvm
+
+    touched = {access.array for call in calls(loop.body) for access in nest.statement(call.statement).accesses}
+    bits = max((int(array.dtype[-2:]) for array in nest.arrays if array.name in touched), default=64)
+    features = llvm.get_host_cpu_features()
+    size = next((size for feature, size in VECTOR_BYTES.items() if features.get(feature)), LEAST_VECTOR_BYTES)
+    return min(8 * size // bits, WIDEST_VECTOR)

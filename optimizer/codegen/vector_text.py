@@ -1,0 +1,305 @@
+"""The assignment of one statement for all lanes of a vector, as Python text that calls the operations of `simd.py`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from optimizer.codegen.affine import Affine, coefficient_of, names_in
+from optimizer.codegen.layout import LINE_LENGTH, laid_out
+from optimizer.codegen.loop_ast import Call, For, calls
+from optimizer.codegen.naming import free_name
+from optimizer.codegen.python_text import expression_text
+from optimizer.codegen.scalars import is_assigned_first
+from optimizer.codegen.statement_text import ScalarPlace, Subscripts, Substitution, affine_of, parsed
+from optimizer.polyhedral.nest import Nest, Role, Statement
+from optimizer.polyhedral.vector_form import VECTOR_FUNCTIONS, VECTOR_OPERATORS
+
+OPERATIONS = ("load", "gather", "store", "scatter", "splat", "minimum", "maximum", "sqrt", "select")
+"""Of `simd.py`, that generated code calls by name."""
+
+
+class NoVectorForm(Exception):
+    """Why a loop cannot be vector code."""
+
+
+@dataclass(frozen=True, slots=True)
+class VectorNames:
+    """What generated code calls the operations, and the vectors that take the place of scalar variables."""
+
+    operations: Mapping[str, str]
+    scalars: Mapping[str, str]
+    value: str
+    """Of what is stored by a line that would become too long."""
+
+    @property
+    def all(self) -> frozenset[str]:
+        return frozenset({*self.operations.values(), *self.scalars.values(), self.value})
+
+
+def vector_names(nest: Nest, reserved: frozenset[str]) -> VectorNames:
+    """Names that mean nothing else."""
+    scalars = [array.name for array in nest.arrays if array.role is Role.SCALAR]
+    return VectorNames(
+        {name: free_name(name, reserved) for name in OPERATIONS},
+        {name: free_name(f"{name}_vector", reserved) for name in scalars},
+        free_name("value", reserved),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class VectorAxis:
+    """The loop whose neighbouring iterations are the lanes."""
+
+    iterator: str
+    """Its value in lane 0; each lane has one more than the one before."""
+    lanes: int
+    scalars: frozenset[str]
+    """The scalar variables that have a value of their own in each lane."""
+
+
+@dataclass(frozen=True, slots=True)
+class VectorText:
+    """Prints statements for all lanes at once."""
+
+    nest: Nest
+    places: Mapping[str, ScalarPlace]
+    names: VectorNames
+
+    def axis(self, loop: For) -> VectorAxis:
+        """Raises NoVectorForm when a scalar variable cannot become a vector."""
+        accesses = [a for call in calls(loop.body) for a in self.nest.statement(call.statement).accesses]
+        variables = {array.name for array in self.nest.arrays if array.role is Role.SCALAR} - self.places.keys()
+        assigned = {access.array for access in accesses if access.is_write} & variables
+        for access in accesses:
+            is_private = access.subscripts and is_assigned_first(self.nest, loop.body, access.array)
+            if access.array in assigned and not is_private:
+                raise NoVectorForm(f"its iterations share {access.array}")
+        return VectorAxis(loop.iterator, loop.vector, frozenset(assigned))
+
+    def check(self, call: Call, axis: VectorAxis) -> None:
+        """Raises NoVectorForm for a statement that cannot be printed."""
+        values = dict(zip(self.nest.statement(call.statement).iterators, call.arguments, strict=True))
+        self.lines(call, values, axis, Subscripts("", frozenset()), "")
+
+    def lines(
+        self, call: Call, values: Mapping[str, Affine], axis: VectorAxis, subscripts: Subscripts, indent: str
+    ) -> list[str]:
+        """The assignment; `values`: how the statement's iterators are printed, `subscripts`: those of single elements.
+
+        Raises NoVectorForm.
+        """
+        statement = self.nest.statement(call.statement)
+        arguments = dict(zip(statement.iterators, call.arguments, strict=True))
+        form = _VectorForm(statement, arguments, values, self.places, subscripts, axis, self.names)
+        (assignment,) = ast.parse(statement.body).body
+        match assignment:
+            case ast.Assign(targets=[target], value=value):
+                pass
+            case ast.AugAssign(target=target, op=operator, value=value):
+                value = ast.BinOp(_copy(target), operator, value)
+            case _:
+                raise NoVectorForm(f"`{statement.body}` has no vector form")
+        computed = ast.unparse(form.vector_of(value))
+        if isinstance(target, ast.Name) and target.id in axis.scalars:
+            return laid_out(f"{self.names.scalars[target.id]} = {computed}", indent)
+        line = form.store(target, computed)
+        if len(indent + line) <= LINE_LENGTH:
+            return [indent + line]
+        return [*laid_out(f"{self.names.value} = {computed}", indent), indent + form.store(target, self.names.value)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Element:
+    """An element of an array, for each lane one."""
+
+    array: str
+    index: str
+    steps: tuple[int, ...]
+    """By how much each subscript grows from lane to lane."""
+
+    @property
+    def is_row(self) -> bool:
+        return not any(self.steps[:-1]) and self.steps[-1] == 1
+
+
+@dataclass(frozen=True, slots=True)
+class _VectorForm:
+    statement: Statement
+    arguments: Mapping[str, Affine]
+    values: Mapping[str, Affine]
+    places: Mapping[str, ScalarPlace]
+    subscripts: Subscripts
+    axis: VectorAxis
+    names: VectorNames
+
+    def store(self, target: ast.expr, value: str) -> str:
+        element = self._element(target)
+        if element is None or not any(element.steps):
+            raise NoVectorForm(f"every iteration writes the same {ast.unparse(target)}")
+        if element.is_row:
+            return self._call("store", element.array, element.index, value)
+        return self._call("scatter", element.array, element.index, _tuple([str(s) for s in element.steps]), value)
+
+    def vector_of(self, node: ast.expr) -> ast.expr:
+        """A value that is the same in all lanes becomes a vector as well."""
+        value = self._value(node)
+        return value if self._varies(node) else self._called("splat", value, ast.Constant(self.axis.lanes))
+
+    def _value(self, node: ast.expr) -> ast.expr:
+        """A vector where it varies from lane to lane; else a number."""
+        if not self._varies(node):
+            return Substitution(self.statement, self.values, self.places, self.subscripts).visit(_copy(node))
+        match node:
+            case ast.Name(name) if name in self.axis.scalars:
+                return ast.Name(self.names.scalars[name], ast.Load())
+            case ast.Name(name) if name in self.arguments:
+                raise NoVectorForm(f"`{ast.unparse(node)}` is computed with, not only a subscript")
+            case ast.Name() | ast.Subscript():
+                return self._load(node)
+            case ast.BinOp(left, operator, right) if isinstance(operator, VECTOR_OPERATORS):
+                return ast.BinOp(self._number(left), operator, self._number(right))
+            case ast.UnaryOp(ast.USub() | ast.UAdd() as operator, operand):
+                number = self._number(operand)
+                return ast.UnaryOp(operator, number) if isinstance(operator, ast.USub) else number
+            case ast.IfExp(test, body, orelse) if self._varies(body) or self._varies(orelse):
+                return self._called("select", self._truth(test), self._number(body), self._number(orelse))
+            case ast.Call(function, arguments):
+                return self._function(VECTOR_FUNCTIONS.get(ast.unparse(function), ""), arguments, node)
+            case _:
+                raise self._none(node)
+
+    def _number(self, node: ast.expr) -> ast.expr:
+        if isinstance(node, ast.Compare | ast.BoolOp) or (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)):
+            raise self._none(node)
+        return self._value(node)
+
+    def _function(self, name: str, arguments: list[ast.expr], node: ast.Call) -> ast.expr:
+        match name, [self._number(argument) for argument in arguments]:
+            case "minimum" | "maximum", operands:
+                same = next(k for k, argument in enumerate(arguments) if self._varies(argument))
+                if same > 1:
+                    operands = [ast.Call(node.func, operands[:same], []), *operands[same:]]
+                whole = operands[0]
+                for operand in operands[1:]:
+                    whole = self._called(name, whole, operand)
+                return whole
+            case "sqrt", [number]:
+                return self._called("sqrt", number)
+            case "abs", [number]:
+                return ast.Call(ast.Name("abs", ast.Load()), [number], [])
+            case _:
+                raise self._none(node)
+
+    def _truth(self, node: ast.expr) -> ast.expr:
+        """A condition that varies from lane to lane in each of its parts, so that it says nothing of subscripts."""
+        if not self._varies(node):
+            raise NoVectorForm(f"the condition `{ast.unparse(node)}` is the same in all lanes")
+        match node:
+            case ast.Compare(left, operators, others):
+                operands = [left, *others]
+                pairs = [
+                    self._comparison(ast.Compare(first, [operator], [second]))
+                    for first, operator, second in zip(operands, operators, others, strict=False)
+                ]
+                return _joined(ast.BitAnd(), pairs)
+            case ast.BoolOp(operator, operands):
+                joiner = ast.BitAnd() if isinstance(operator, ast.And) else ast.BitOr()
+                return _joined(joiner, [self._truth(operand) for operand in operands])
+            case ast.UnaryOp(ast.Not(), operand):
+                return ast.UnaryOp(ast.Invert(), self._truth(operand))
+            case _:
+                raise self._none(node)
+
+    def _comparison(self, node: ast.Compare) -> ast.expr:
+        if not self._varies(node):
+            raise NoVectorForm(f"the condition `{ast.unparse(node)}` is the same in all lanes")
+        return ast.Compare(self._number(node.left), node.ops, [self._number(node.comparators[0])])
+
+    def _load(self, node: ast.expr) -> ast.expr:
+        element = self._element(node)
+        assert element is not None, "a name that varies has a place in memory or in a register"
+        if element.is_row:
+            return parsed(self._call("load", element.array, element.index, str(self.axis.lanes)))
+        steps = _tuple([str(step) for step in element.steps])
+        return parsed(self._call("gather", element.array, element.index, steps, str(self.axis.lanes)))
+
+    def _element(self, node: ast.expr) -> _Element | None:
+        """The element of an array that a name or subscript means; None for a plain variable."""
+        match node:
+            case ast.Subscript(ast.Name(array), ast.Tuple(indices)):
+                lower: list[Affine] = [Affine()] * len(indices)
+            case ast.Subscript(ast.Name(array), index):
+                indices, lower = [index], [Affine()]
+            case ast.Name(name) if name in self.places:
+                place = self.places[name]
+                access = next(access for access in self.statement.accesses if access.array == name)
+                array, indices, lower = place.name, [parsed(text) for text in access.subscripts], list(place.array.lower)
+            case _:
+                return None
+        printed = [self._subscript(index, least) for index, least in zip(indices, lower, strict=True)]
+        steps = tuple(self._step(index) for index in indices)
+        return _Element(array, _tuple(printed), steps)
+
+    def _subscript(self, index: ast.expr, least: Affine) -> str:
+        value = affine_of(index, self.values)
+        if value is not None:
+            return expression_text(value - least)
+        return ast.unparse(Substitution(self.statement, self.values, {}, self.subscripts).visit(_copy(index)))
+
+    def _step(self, index: ast.expr) -> int:
+        """By how much a subscript grows from lane to lane."""
+        value = affine_of(index, self.arguments)
+        step = None if value is None else coefficient_of(value, self.axis.iterator)
+        if step is not None:
+            return step
+        if any(self._moves(name) for name in _names(index)):
+            raise NoVectorForm(f"the subscript `{ast.unparse(index)}` does not grow evenly")
+        return 0
+
+    def _varies(self, node: ast.expr) -> bool:
+        """Whether the value is another one in each lane."""
+        match node:
+            case ast.Name(name):
+                if name in self.places:
+                    element = self._element(node)
+                    return element is not None and any(element.steps)
+                return name in self.axis.scalars or self._moves(name)
+            case ast.Subscript():
+                element = self._element(node)
+                return element is not None and any(element.steps)
+            case _:
+                return any(self._varies(part) for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr))
+
+    def _moves(self, name: str) -> bool:
+        """Whether a name of an iterator has another value in each lane."""
+        return name in self.arguments and self.axis.iterator in names_in(self.arguments[name])
+
+    def _call(self, operation: str, *arguments: str) -> str:
+        return f"{self.names.operations[operation]}({', '.join(arguments)})"
+
+    def _called(self, operation: str, *arguments: ast.expr) -> ast.expr:
+        return ast.Call(ast.Name(self.names.operations[operation], ast.Load()), list(arguments), [])
+
+    def _none(self, node: ast.expr) -> NoVectorForm:
+        return NoVectorForm(f"`{ast.unparse(node)}` in {self.statement.name} has no vector form")
+
+
+def _tuple(texts: list[str]) -> str:
+    return texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
+
+
+def _joined(operator: ast.operator, operands: list[ast.expr]) -> ast.expr:
+    whole = operands[0]
+    for operand in operands[1:]:
+        whole = ast.BinOp(whole, operator, operand)
+    return whole
+
+
+def _copy(node: ast.expr) -> ast.expr:
+    return ast.parse(ast.unparse(node), mode="eval").body
+
+
+def _names(node: ast.expr) -> set[str]:
+    return {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
