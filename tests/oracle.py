@@ -6,6 +6,7 @@ domains; subscripts and loop values are evaluated by Python, one iteration at a 
 
 import re
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -14,8 +15,8 @@ import islpy as isl
 
 from optimizer.polyhedral.nest import Nest
 from optimizer.polyhedral.order import TimedLeaf, timed_leaves
-from optimizer.polyhedral.tree import Node, loops
-from optimizer.polyhedral.witness import Witness
+from optimizer.polyhedral.tree import WIDEST_VECTOR, Node, loops
+from optimizer.polyhedral.witness import Fault, Witness
 
 Iteration = tuple[str, tuple[int, ...]]
 """A statement's name and the values of its iterators."""
@@ -107,9 +108,12 @@ def timestamps(trace: Trace, tree: Node) -> dict[Iteration, tuple[int, ...]]:
 
 
 def is_legal(trace: Trace, tree: Node) -> bool:
-    """Whether the tree keeps the order of every conflicting pair, none of them in two iterations of a parallel loop."""
+    """Whether the tree keeps the order of every conflicting pair, none of them in two iterations of a parallel loop,
+    also when vectorized loops run a vector at a time, wherever their vectors begin."""
     times = timestamps(trace, tree)
     if any(times[first] >= times[second] for first, second in trace.conflicts):
+        return False
+    if any(not keeps_order(trace, vectors) for vectors in vector_orders(trace, tree, times)):
         return False
     leaves = timed_leaves(tree)
     parallel = {loop.name for loop in loops(tree) if loop.is_parallel}
@@ -123,6 +127,30 @@ def is_legal(trace: Trace, tree: Node) -> bool:
             if one[:depth] == other[:depth] and depth < len(other) and one[depth] != other[depth]:
                 return False
     return True
+
+
+def keeps_order(trace: Trace, times: dict[Iteration, tuple[int, ...]]) -> bool:
+    """Whether of each conflicting pair the first comes first, or both are in one lane of one vector."""
+    return all(times[first] < times[second] for first, second in trace.conflicts)
+
+
+def vector_orders(
+    trace: Trace, tree: Node, times: dict[Iteration, tuple[int, ...]]
+) -> Iterator[dict[Iteration, tuple[int, ...]]]:
+    """What vector code makes of the order: all lanes of a vector run a statement before any runs the next one, the
+    last lane first; for each place where the first vector may begin, and for each loop alone."""
+    leaves = timed_leaves(tree)
+    for loop in loops(tree):
+        lanes = (loop.vector or WIDEST_VECTOR) if loop.vector != 1 else 0
+        for begin in range(lanes):
+            order = dict(times)
+            for iteration, time in times.items():
+                levels = leaf_of(trace, leaves, iteration).levels
+                if loop.name in levels:
+                    depth = levels.index(loop.name)
+                    vector, lane = divmod(time[depth] - begin, lanes)
+                    order[iteration] = (*time[:depth], vector, *time[depth + 1 :], -lane)
+            yield order
 
 
 def is_violated(nest: Nest, tree: Node, witness: Witness) -> bool:
@@ -154,7 +182,13 @@ def is_violated(nest: Nest, tree: Node, witness: Witness) -> bool:
     if original[first] >= original[second]:
         return False
     times = timestamps(run, tree)
-    if not witness.is_race:
+    if witness.fault is Fault.ORDER:
         return times[first] >= times[second]
     depth = leaf_of(run, timed_leaves(tree), first).levels.index(witness.loop)
-    return times[first][:depth] == times[second][:depth] and times[first][depth] != times[second][depth]
+    if times[first][:depth] != times[second][:depth]:
+        return False
+    apart = abs(times[first][depth] - times[second][depth])
+    if witness.fault is Fault.RACE:
+        return apart > 0
+    (lanes,) = (loop.vector or WIDEST_VECTOR for loop in loops(tree) if loop.name == witness.loop)
+    return 0 < apart < lanes

@@ -16,8 +16,10 @@ from optimizer.polyhedral.legality import Legal, judge
 from optimizer.polyhedral.model import Model
 from optimizer.polyhedral.nest import Nest
 from optimizer.polyhedral.schedule import Schedule
+from optimizer.polyhedral.steps import Step
 from optimizer.polyhedral.steps.sampling import random_schedule
 from optimizer.polyhedral.steps.tile import Tile
+from optimizer.polyhedral.steps.vectorize import Vectorize
 from optimizer.polyhedral.tree import loops
 from tests import oracle
 
@@ -35,13 +37,18 @@ def tiny_sizes(nest: Nest) -> dict[str, int]:
 
 
 def small_tiles(schedule: Schedule, rng: random.Random) -> Schedule:
-    """The same steps with tile sizes that matter at tiny sizes."""
-    return Schedule(
-        tuple(
-            Tile(tuple((loop, rng.choice((2, 3))) for loop, _ in step.sizes)) if isinstance(step, Tile) else step
-            for step in schedule.steps
-        )
-    )
+    """The same steps with sizes of tiles and vectors that matter at tiny sizes."""
+
+    def small(step: Step) -> Step:
+        match step:
+            case Tile(sizes):
+                return Tile(tuple((loop, rng.choice((2, 3))) for loop, _ in sizes))
+            case Vectorize(loop):
+                return Vectorize(loop, rng.choice((2, 4)))
+            case _:
+                return step
+
+    return Schedule(tuple(map(small, schedule.steps)))
 
 
 def compare(name: str, count: int) -> tuple[int, int, int]:

@@ -13,11 +13,13 @@ from optimizer.codegen.backend import CodeOptions, FloatingPoint
 from optimizer.codegen.function_text import shape_expression, written_arguments
 from optimizer.codegen.layout import LINE_LENGTH, laid_out
 from optimizer.codegen.loop_text import INDENT
-from optimizer.codegen.module_text import function_source, import_lines
+from optimizer.codegen.module_text import defined_names, function_source, import_lines, without_imports
 from optimizer.codegen.naming import free_name
 from optimizer.codegen.numba_source import ModuleParts, decorator, module_parts, reserved_names
 from optimizer.codegen.python_text import expression_text
+from optimizer.codegen.simd_text import SimdPart, simd_part
 from optimizer.errors import UserError
+from optimizer.polyhedral.frontend.source import parse_module
 from optimizer.polyhedral.nest import Argument, ArgumentKind, Nest
 from optimizer.polyhedral.tree import Node
 
@@ -63,15 +65,47 @@ def export_module(
         *check.functions(reserved),
     ]
     uses_prange = re.search(r"\bprange\b", parts.function + nest.original)
+    simd = _simd_part(nest, parts)
+    if simd is not None:
+        blocks.insert(0, simd.text + _aliases(parts.operations))
     imports = import_lines(
-        nest.preamble,
+        f"{nest.preamble}\n{simd.imports}" if simd is not None else nest.preamble,
         numba_names={"njit", "prange"} if uses_prange else {"njit"},
         needs_numpy=True,
         standard=("sys", "time"),
     )
-    whole = ModuleParts(imports, parts.constants, "", "", "\n\n\n".join(block.strip("\n") for block in blocks if block))
+    whole = ModuleParts(
+        imports, parts.constants, "", "", "\n\n\n".join(block.strip("\n") for block in blocks if block), {}
+    )
     main = f'\n\nif __name__ == "__main__":\n{INDENT}sys.exit({check.main_name(reserved)}())\n'
     return whole.text(_docstring(nest, header)) + main
+
+
+def _simd_part(nest: Nest, parts: ModuleParts) -> SimdPart | None:
+    """The vectors of the function, in place of the import of a module of ours; None if it has none.
+
+    Raises UserError when the kernel's file gives a name of it another meaning.
+    """
+    if not parts.operations:
+        return None
+    simd = simd_part(parts.operations, parts.function)
+    usual = defined_names(simd.imports)
+    taken = (defined_names(without_imports(nest.preamble)) | {nest.name}) & simd.names
+    taken |= {name for name in defined_names(nest.preamble) & usual if not _means_the_same(name, nest, simd)}
+    if taken:
+        names = " and ".join(sorted(taken))
+        raise UserError(f"vector code cannot be exported: {nest.file} defines {names}, which it needs itself: rename it")
+    return simd
+
+
+def _means_the_same(name: str, nest: Nest, simd: SimdPart) -> bool:
+    return parse_module(nest.preamble, nest.file).imports.get(name) == parse_module(simd.imports, "").imports.get(name)
+
+
+def _aliases(operations: Mapping[str, str]) -> str:
+    """Where the kernel has another use for the name of an operation."""
+    renamed = [f"\n{own} = {name}" for name, own in sorted(operations.items()) if own != name]
+    return "\n\n" + "".join(renamed) if renamed else ""
 
 
 def _unformatted(text: str) -> str:

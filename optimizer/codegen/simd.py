@@ -158,8 +158,9 @@ def _distance(context: Any, builder: Any, kind: Any, steps: Any, strides: Any) -
 
 def _whole_numbers(context: Any, builder: Any, kind: Any, value: Any) -> list[Any]:
     """A number, or those of a tuple, as wide as an address."""
-    is_tuple = isinstance(kind, types.BaseTuple)
-    parts = zip(kind.types, cgutils.unpack_tuple(builder, value), strict=True) if is_tuple else [(kind, value)]
+    if not isinstance(kind, types.BaseTuple):
+        return [context.cast(builder, value, kind, types.intp)]
+    parts = zip(kind, cgutils.unpack_tuple(builder, value), strict=True)
     return [context.cast(builder, part, of, types.intp) for of, part in parts]
 
 
@@ -256,9 +257,10 @@ def compile_splat(context: Any, builder: Any, signature: Any, arguments: Any) ->
 @type_callable(select)
 def type_select(context: Any) -> Any:
     def typer(condition: Any, chosen: Any, otherwise: Any) -> Any:
+        if not isinstance(condition, Vector) or condition.dtype != types.boolean:
+            return None
         dtype = context.unify_types(_dtype(chosen), _dtype(otherwise))
-        is_known = isinstance(condition, Vector) and condition.dtype == types.boolean and isinstance(dtype, types.Number)
-        return Vector(dtype, condition.lanes) if is_known else None
+        return Vector(dtype, condition.lanes) if isinstance(dtype, types.Number) else None
 
     return typer
 

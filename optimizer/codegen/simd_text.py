@@ -27,8 +27,10 @@ class SimdPart:
 def simd_part(operations: Iterable[str], function: str) -> SimdPart:
     """Definitions of the operations and of the operators in the text of a function, with all that they need."""
     statements = _statements()
-    operators = {OPERATORS.get(type(node).__name__, "") for node in ast.walk(ast.parse(function))} - {""}
-    needed = {*operations, "abs", *(f"operator.{name}" for name in operators)}
+    nodes = list(ast.walk(ast.parse(function)))
+    operators = {OPERATORS[kind] for node in nodes if (kind := type(node).__name__) in OPERATORS}
+    builtins = {node.id for node in nodes if isinstance(node, ast.Name) and node.id == "abs"}
+    needed = {*operations, *builtins, *(f"operator.{name}" for name in operators)}
     kept: set[int] = set()
     while True:
         found = {k for k, s in enumerate(statements) if k not in kept and (s.defined | s.served) & needed}
@@ -43,9 +45,7 @@ def simd_part(operations: Iterable[str], function: str) -> SimdPart:
             aliases = [alias for alias in node.names if (alias.asname or alias.name) in needed]
             names |= {alias.asname or alias.name for alias in aliases}
             if aliases:
-                node = (
-                    ast.Import(aliases) if isinstance(node, ast.Import) else ast.ImportFrom(node.module, aliases, 0)
-                )
+                node = ast.Import(aliases) if isinstance(node, ast.Import) else ast.ImportFrom(node.module, aliases, 0)
                 imports.append(ast.unparse(node))
     texts = [statements[k].text for k in sorted(kept)]
     names |= {name for k in kept for name in statements[k].defined}
@@ -82,8 +82,9 @@ def _statements() -> tuple[_Statement, ...]:
         defined: set[str] = set()
         start = node.lineno
         match node:
-            case ast.FunctionDef(name=name, decorator_list=decorators) | ast.ClassDef(
-                name=name, decorator_list=decorators
+            case (
+                ast.FunctionDef(name=name, decorator_list=decorators)
+                | ast.ClassDef(name=name, decorator_list=decorators)
             ):
                 defined = {name}
                 registrations = decorators

@@ -1,9 +1,9 @@
-"""Turns loops that are marked `vector` into vector code, in terms of the loop AST: full vectors first, then the rest."""
+"""Makes vector code of loops that are marked `vector`, in terms of the loop AST: full vectors first, then the rest."""
 
 from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from optimizer.codegen.affine import names_in_condition, number, variable
 from optimizer.codegen.loop_ast import Bind, Block, For, If, LoopNode, block_of, calls, substitute_names, walk
@@ -41,7 +41,8 @@ def _write(node: LoopNode, text: VectorText, taken: AbstractSet[str]) -> LoopNod
         case Block(parts):
             return block_of(*(_write(part, text, taken) for part in parts))
         case If(condition, then, otherwise):
-            return If(condition, _write(then, text, taken), None if otherwise is None else _write(otherwise, text, taken))
+            other = None if otherwise is None else _write(otherwise, text, taken)
+            return If(condition, _write(then, text, taken), other)
         case For() if node.vector == 1:
             return replace(node, body=_write(node.body, text, taken | {node.iterator}))
         case For():

@@ -171,9 +171,11 @@ class _VectorForm:
                 raise self._none(node)
 
     def _number(self, node: ast.expr) -> ast.expr:
-        if isinstance(node, ast.Compare | ast.BoolOp) or (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)):
-            raise self._none(node)
-        return self._value(node)
+        match node:
+            case ast.Compare() | ast.BoolOp() | ast.UnaryOp(ast.Not()):
+                raise self._none(node)
+            case _:
+                return self._value(node)
 
     def _function(self, name: str, arguments: list[ast.expr], node: ast.Call) -> ast.expr:
         match name, [self._number(argument) for argument in arguments]:
@@ -233,9 +235,9 @@ class _VectorForm:
             case ast.Subscript(ast.Name(array), index):
                 indices, lower = [index], [Affine()]
             case ast.Name(name) if name in self.places:
-                place = self.places[name]
                 access = next(access for access in self.statement.accesses if access.array == name)
-                array, indices, lower = place.name, [parsed(text) for text in access.subscripts], list(place.array.lower)
+                indices, lower = [parsed(text) for text in access.subscripts], list(self.places[name].array.lower)
+                array = self.places[name].name
             case _:
                 return None
         printed = [self._subscript(index, least) for index, least in zip(indices, lower, strict=True)]

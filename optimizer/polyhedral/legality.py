@@ -1,8 +1,8 @@
 """Is a finished schedule legal? One question about the whole tree, for all sizes at once, with a witness if it is not.
 
 No dataflow is needed: every pair of conflicting iterations is known from the original order (`Model.conflicts`); the
-new order must keep each pair, no pair may be split between two iterations of a parallel loop, nor between two lanes of
-one vector. Nothing is remembered from the steps that led to the tree.
+new order must keep each pair, no pair may be split between two iterations of a parallel loop, and vectors must keep the
+order too. Nothing is remembered from the steps that led to the tree.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ def _judge(model: Model, tree: Node) -> Judgement:
             if not races.is_empty():
                 return Judgement(Legal.NO, witness_of(model, timed, races, Fault.RACE, loop.name))
         if loop.vector != 1:
-            split = carried_by(model, timed, loop.name, nearer_than=loop.vector or WIDEST_VECTOR)
-            if not split.is_empty():
-                return Judgement(Legal.NO, witness_of(model, timed, split, Fault.LANES, loop.name))
+            broken = broken_by_vectors(model, timed, loop.name, loop.vector or WIDEST_VECTOR)
+            if not broken.is_empty():
+                return Judgement(Legal.NO, witness_of(model, timed, broken, Fault.LANES, loop.name))
     return Judgement(Legal.YES)
 
 
@@ -82,22 +82,15 @@ def _out_of_order(model: Model, timed: tuple[TimedLeaf, ...]) -> isl.UnionMap:
     return found
 
 
-def carried_by(
-    model: Model, timed: tuple[TimedLeaf, ...], loop: str, nearer_than: int | None = None
-) -> isl.UnionMap:
-    """The conflicts between different iterations of a loop within one iteration of all loops around it.
-
-    `nearer_than`: of these only those between values of the loop less than that apart, for a vector may begin anywhere.
-    """
+def carried_by(model: Model, timed: tuple[TimedLeaf, ...], loop: str) -> isl.UnionMap:
+    """The conflicts between different iterations of a loop within one iteration of all loops around it."""
     found = isl.UnionMap("{ }")
-    for carried in _carried(model, timed, loop, nearer_than):
+    for carried in _carried(model, timed, loop):
         found = found.union(isl.UnionMap.from_map(carried))
     return found
 
 
-def _carried(
-    model: Model, timed: tuple[TimedLeaf, ...], loop: str, nearer_than: int | None = None
-) -> Iterator[isl.Map]:
+def _carried(model: Model, timed: tuple[TimedLeaf, ...], loop: str) -> Iterator[isl.Map]:
     """What `carried_by` finds, one pair of statements after the other."""
     inside = tuple(leaf for leaf in timed if loop in leaf.levels)
     depth = inside[0].levels.index(loop)
@@ -110,20 +103,43 @@ def _carried(
         same_outer = pairs.intersect(outer[source].apply_range(outer[sink].reverse())) if depth else pairs
         if same_outer.is_empty():
             continue
-        if nearer_than is None:
-            carried = same_outer.subtract(own[source].apply_range(own[sink].reverse()))
-        else:
-            near = own[source].apply_range(_near(depth, nearer_than))
-            carried = same_outer.intersect(near.apply_range(own[sink].reverse()))
+        carried = same_outer.subtract(own[source].apply_range(own[sink].reverse()))
         if not carried.is_empty():
             yield carried
 
 
-def _near(depth: int, distance: int) -> isl.Map:
-    """From timestamps to those whose last entry, behind `depth` others, is another one less than a distance away."""
-    first, second = (", ".join(f"{stem}{k}" for k in range(depth + 1)) for stem in ("a", "b"))
-    apart = f"b{depth} - a{depth}"
-    return isl.Map(f"{{ [{first}] -> [{second}] : {apart} != 0 and {-distance} < {apart} < {distance} }}")
+def broken_by_vectors(model: Model, timed: tuple[TimedLeaf, ...], loop: str, lanes: int) -> isl.UnionMap:
+    """The conflicts that are in order, but not if a loop runs that many of its iterations at once, wherever it begins.
+
+    A vector runs what is in the loop one after the other, each for all lanes. So of two iterations less than `lanes`
+    apart the first still comes first if what it runs stands before what the second runs, and not otherwise.
+    """
+    inside = tuple(leaf for leaf in timed if loop in leaf.levels)
+    depth = inside[0].levels.index(loop)
+    times = _relations(model, inside, slice(None))
+    at_once = _at_once(depth, max(len(leaf.time) for leaf in inside), lanes)
+    found = isl.UnionMap("{ }")
+    for pairs in model.conflict_maps:
+        source, sink = _tuple_names(pairs)
+        if source in times and sink in times:
+            broken = pairs.intersect(times[source].apply_range(at_once).apply_range(times[sink].reverse()))
+            if not broken.is_empty():
+                found = found.union(isl.UnionMap.from_map(broken))
+    return found
+
+
+def _at_once(depth: int, width: int, lanes: int) -> isl.Map:
+    """From timestamps to those that differ first in entry `depth`, by less than `lanes`, and do not come later in what
+    follows that entry."""
+    first, second = ([f"{stem}{k}" for k in range(width)] for stem in ("a", "b"))
+    same = [f"{a} = {b}" for a, b in zip(first, second, strict=True)]
+    near = f"0 < {second[depth]} - {first[depth]} < {lanes}"
+    not_later = " or ".join(
+        " and ".join([*same[depth + 1 : k], f"{first[k]} > {second[k]}"]) for k in range(depth + 1, width)
+    )
+    equal = " and ".join(same[depth + 1 :]) or "true"
+    condition = " and ".join([*same[:depth], near, f"({equal}{f' or {not_later}' if not_later else ''})"])
+    return isl.Map(f"{{ [{', '.join(first)}] -> [{', '.join(second)}] : {condition} }}")
 
 
 def _relations(model: Model, timed: tuple[TimedLeaf, ...], entries: slice) -> dict[str, isl.Map]:

@@ -15,9 +15,10 @@ from optimizer.polyhedral.steps.parallel import Parallel
 from optimizer.polyhedral.steps.shift import Shift
 from optimizer.polyhedral.steps.skew import Skew
 from optimizer.polyhedral.steps.structure import around
+from optimizer.polyhedral.steps.vectorize import LANES, Vectorize
 from optimizer.polyhedral.steps.wavefront import Wavefront
-from optimizer.polyhedral.tree import Loop, Node, find_loop, leaves, loops, path_to, replace_loop
-from optimizer.polyhedral.witness import Witness
+from optimizer.polyhedral.tree import WIDEST_VECTOR, Loop, Node, find_loop, leaves, loops, path_to, replace_loop
+from optimizer.polyhedral.witness import Fault, Witness
 
 MOST_TRIES = 80
 """How many edited schedules are judged at most; each costs a few milliseconds."""
@@ -26,8 +27,8 @@ MOST_TRIES = 80
 def repair(model: Model, schedule: Schedule, judgement: Judgement, most_tries: int = MOST_TRIES) -> Schedule | None:
     """The first legal one among the edits of an illegal schedule, the smallest and most useful edits first.
 
-    Tried in this order: the parallel mark on a loop that allows it; a shift after a fusion; a skew before a step;
-    leaving out one step; the longest legal beginning.
+    Tried in this order: the parallel mark on a loop that allows it; fewer lanes, or none; a shift after a fusion; a
+    skew before a step; leaving out one step; the longest legal beginning.
     """
     seen = {str(schedule)}
     tries = 0
@@ -49,6 +50,8 @@ def repair(model: Model, schedule: Schedule, judgement: Judgement, most_tries: i
 def _edits(model: Model, schedule: Schedule, witness: Witness | None) -> Iterator[Schedule]:
     if witness is not None and witness.is_race:
         yield from _other_parallel_loops(model, schedule, witness)
+    if witness is not None and witness.fault is Fault.LANES:
+        yield from _smaller_vectors(schedule, witness)
     yield from _shifts_after_fusion(model, schedule)
     yield from _skews(model, schedule)
     steps = schedule.steps
@@ -77,6 +80,17 @@ def _other_parallel_loops(model: Model, schedule: Schedule, witness: Witness) ->
         for outer in around(unmarked, inner.name):
             for skews in ((), (Skew(inner.name, outer.name, 1),), (Skew(inner.name, outer.name, 2),)):
                 yield Schedule((*rest, *skews, Wavefront(outer.name, inner.name)))
+
+
+def _smaller_vectors(schedule: Schedule, witness: Witness) -> Iterator[Schedule]:
+    """Fewer lanes, then none."""
+    for index, step in enumerate(schedule.steps):
+        if isinstance(step, Vectorize) and step.loop == witness.loop:
+            before, after = schedule.steps[:index], schedule.steps[index + 1 :]
+            for lanes in reversed(LANES):
+                if lanes < (step.lanes or WIDEST_VECTOR):
+                    yield Schedule((*before, replace(step, lanes=lanes), *after))
+            yield Schedule((*before, *after))
 
 
 def _shifts_after_fusion(model: Model, schedule: Schedule) -> Iterator[Schedule]:

@@ -9,7 +9,7 @@ from optimizer.errors import StepError
 from optimizer.polyhedral.nest import Nest
 from optimizer.polyhedral.steps import STEPS, Step
 from optimizer.polyhedral.steps.arguments import step_of_call, usage
-from optimizer.polyhedral.steps.structure import check_size
+from optimizer.polyhedral.steps.structure import check_size, check_vectors
 from optimizer.polyhedral.steps.text import Call, parse_calls
 from optimizer.polyhedral.tree import Node
 
@@ -35,9 +35,10 @@ class Schedule:
 
 
 def apply_step(nest: Nest, tree: Node, step: Step) -> Node:
-    """One step more, refused if the tree becomes larger than any useful one."""
+    """One step more, refused if the tree becomes larger than any useful one or vectors lose their loop."""
     after = step.apply(nest, tree)
     check_size(after)
+    check_vectors(after)
     return after
 
 

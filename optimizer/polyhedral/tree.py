@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-
 WIDEST_VECTOR = 16
 """The most lanes of any vector."""
 
@@ -44,8 +43,7 @@ class Loop:
     unroll: int = 1
     """How many iterations the generated code writes out; 0 means all of them (the trip count is a small constant)."""
     vector: int = 1
-    """How many neighbouring iterations run at once, as the lanes of vectors; 0: as many as the machine's vectors hold, at
-    most `WIDEST_VECTOR`."""
+    """How many neighbouring iterations run at once, as lanes of vectors; 0: as many as the machine's vectors hold."""
 
 
 @dataclass(frozen=True, slots=True)

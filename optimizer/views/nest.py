@@ -64,6 +64,7 @@ def _nest_lines(nest: Nest, node: Node, indent: str) -> Iterator[str]:
         case Loop():
             marks = " parallel" if node.is_parallel else ""
             marks += f" ({written_out_text(node)})" if is_written_out(node) else ""
+            marks += f" ({vectors_text(node)})" if node.vector != 1 else ""
             yield f"{indent}for {node.name}{marks}"
             yield from _nest_lines(nest, node.body, indent + "  ")
         case _:
@@ -81,6 +82,11 @@ def is_written_out(loop: Loop) -> bool:
 def written_out_text(loop: Loop) -> str:
     """How many copies of its body stand in the code."""
     return f"written out: {loop.unroll} copies" if loop.unroll else "written out: all its iterations"
+
+
+def vectors_text(loop: Loop) -> str:
+    """How many of its iterations run at once."""
+    return f"vectors of {loop.vector} lanes" if loop.vector else "vectors as wide as the machine's"
 
 
 def _leaf_text(nest: Nest, leaf: Leaf) -> str:

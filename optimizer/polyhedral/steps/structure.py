@@ -33,6 +33,20 @@ def check_size(tree: Node) -> None:
             raise StepError(f"the expressions of the loops around {leaf.statement} would become too long")
 
 
+def check_vectors(tree: Node) -> None:
+    """Refuse a tree in which a vectorized loop is not innermost."""
+    for loop in loops(tree):
+        if loop.vector != 1 and (inside := loop_inside(loop)):
+            raise StepError(
+                f"{loop.name} is vectorized, and {inside} would be inside it: vectorize when it is innermost"
+            )
+
+
+def loop_inside(loop: Loop) -> str | None:
+    """A loop inside it that the code runs as a loop."""
+    return next((inner.name for inner in loops(loop.body) if inner.unroll == 1), None)
+
+
 def loop_named(tree: Node, name: str) -> Loop:
     """The loop of that name; StepError names the loops there are."""
     loop = find_loop(tree, name)

@@ -10,7 +10,7 @@ from optimizer.errors import StepError
 from optimizer.polyhedral.nest import Nest
 from optimizer.polyhedral.steps.arguments import LoopName
 from optimizer.polyhedral.steps.step import Step
-from optimizer.polyhedral.steps.structure import loop_named
+from optimizer.polyhedral.steps.structure import loop_inside, loop_named
 from optimizer.polyhedral.tree import WIDEST_VECTOR, Loop, Node, leaves, loops, replace_loop
 from optimizer.polyhedral.vector_form import obstacle
 
@@ -23,9 +23,9 @@ class Vectorize(Step):
 
     args:
         loop: has no loop inside it, but for those that unroll_and_jam put there.
-        lanes: how many iterations at once, 2, 4, 8 or 16; no two iterations nearer than that may depend on each other.
-            Left out: as many as the machine's vectors hold; legal where 16 are. Iterations that are left over run one
-            by one.
+        lanes: how many iterations at once, 2, 4, 8 or 16. A statement runs for all of them before the next one does, so
+            of two that are nearer than that the later one may need only what stands before it. Left out: as many as the
+            machine's vectors hold; legal where 16 are. Iterations that are left over run one by one.
     rewrite:
         for j: S0[j]   ->   for j in steps of 4: S0[j], S0[j + 1], S0[j + 2], S0[j + 3] at once     with vectorize(j, 4)
     """
@@ -43,8 +43,7 @@ class Vectorize(Step):
 
     def apply(self, nest: Nest, tree: Node) -> Node:
         loop = loop_named(tree, self.loop)
-        inside = next((inner.name for inner in loops(loop.body) if inner.unroll == 1), None)
-        if inside is not None:
+        if inside := loop_inside(loop):
             near = (str(replace(self, loop=inner.name)) for inner in loops(loop.body) if _can_be_vector(nest, inner))
             raise StepError(f"{self.loop} is not innermost, {inside} is inside it", tuple(near))
         if loop.is_parallel:
@@ -68,7 +67,7 @@ class Vectorize(Step):
 
 def _can_be_vector(nest: Nest, loop: Loop) -> bool:
     is_plain = not loop.is_parallel and loop.unroll == loop.vector == 1
-    return is_plain and all(inner.unroll != 1 for inner in loops(loop.body)) and not _obstacle(nest, loop)
+    return is_plain and not loop_inside(loop) and not _obstacle(nest, loop)
 
 
 def _obstacle(nest: Nest, loop: Loop) -> str:
