@@ -51,7 +51,13 @@ def small_tiles(schedule: Schedule, rng: random.Random) -> Schedule:
     return Schedule(tuple(map(small, schedule.steps)))
 
 
-def compare(name: str, count: int) -> tuple[int, int, int]:
+def with_vectors(schedule: Schedule, nest: Nest, rng: random.Random) -> Schedule:
+    """With one of the innermost loops vectorized at the end, where one can be."""
+    options = [Vectorize(option.loop, rng.choice((2, 4))) for option in Vectorize.options(nest, schedule.apply(nest))]
+    return Schedule((*schedule.steps, rng.choice(options))) if options else schedule
+
+
+def compare(name: str, count: int, vectors: bool = False) -> tuple[int, int, int]:
     """Judge `count` random schedules both ways; how many were legal, illegal, and parallel among the legal."""
     nest = nest_of_file(f"{catalog.load(name).__file__}:{catalog.entry(name).function}")
     sizes = tiny_sizes(nest)
@@ -67,8 +73,11 @@ def compare(name: str, count: int) -> tuple[int, int, int]:
         seed += 1
         schedule = small_tiles(random_schedule(nest, rng, rng.randint(1, 5)), rng)
         try:
+            schedule = with_vectors(schedule, nest, rng) if vectors else schedule
             tree = schedule.apply(nest)
         except StepError:
+            continue
+        if vectors and all(loop.vector == 1 for loop in loops(tree)):
             continue
         drawn += 1
         expected = oracle.is_legal(run, tree)
@@ -92,6 +101,13 @@ def test_verdicts_equal_brute_force(name):
     legal, illegal, _ = compare(name, 40)
     assert legal
     assert illegal or legal == 40
+
+
+@pytest.mark.parametrize("name", ["bicg", "deriche", "floyd-warshall", "jacobi-1d", "lu", "gemver", "trisolv"])
+def test_verdicts_on_vectors_equal_brute_force(name):
+    legal, illegal, _ = compare(name, 30, vectors=True)
+    assert legal
+    assert illegal
 
 
 @pytest.mark.long

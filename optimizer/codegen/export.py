@@ -94,7 +94,9 @@ def _simd_part(nest: Nest, parts: ModuleParts) -> SimdPart | None:
     taken |= {name for name in defined_names(nest.preamble) & usual if not _means_the_same(name, nest, simd)}
     if taken:
         names = " and ".join(sorted(taken))
-        raise UserError(f"vector code cannot be exported: {nest.file} defines {names}, which it needs itself: rename it")
+        raise UserError(
+            f"vector code cannot be exported: {nest.file} defines {names}, which it needs itself: rename it"
+        )
     return simd
 
 

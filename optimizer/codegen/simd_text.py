@@ -1,4 +1,4 @@
-"""The part of `simd.py` that a module needs which has to do without this package."""
+"""The part of `simd/` that a module needs which has to do without this package."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from itertools import pairwise
 
+FILES = ("vector", "memory", "arithmetic")
+"""Each needs only those before it."""
 OPERATORS = {
     **{"Add": "add", "Sub": "sub", "Mult": "mul", "Div": "truediv", "USub": "neg"},
     **{"Lt": "lt", "LtE": "le", "Gt": "gt", "GtE": "ge", "Eq": "eq", "NotEq": "ne"},
@@ -26,85 +29,76 @@ class SimdPart:
 
 def simd_part(operations: Iterable[str], function: str) -> SimdPart:
     """Definitions of the operations and of the operators in the text of a function, with all that they need."""
-    statements = _statements()
     nodes = list(ast.walk(ast.parse(function)))
-    operators = {OPERATORS[kind] for node in nodes if (kind := type(node).__name__) in OPERATORS}
-    builtins = {node.id for node in nodes if isinstance(node, ast.Name) and node.id == "abs"}
-    needed = {*operations, *builtins, *(f"operator.{name}" for name in operators)}
+    operators = {f"operator.{OPERATORS[kind]}" for node in nodes if (kind := type(node).__name__) in OPERATORS}
+    needed = {*operations, *operators} | {node.id for node in nodes if isinstance(node, ast.Name) and node.id == "abs"}
+    definitions = _definitions()
     kept: set[int] = set()
-    while True:
-        found = {k for k, s in enumerate(statements) if k not in kept and (s.defined | s.served) & needed}
-        if not found:
-            break
+    while found := {k for k, d in enumerate(definitions) if k not in kept and (d.defined | d.served) & needed}:
         kept |= found
-        needed |= {name for k in found for name in statements[k].used}
-    imports: list[str] = []
-    names: set[str] = set()
-    for node in _tree().body:
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            aliases = [alias for alias in node.names if (alias.asname or alias.name) in needed]
-            names |= {alias.asname or alias.name for alias in aliases}
-            if aliases:
-                node = ast.Import(aliases) if isinstance(node, ast.Import) else ast.ImportFrom(node.module, aliases, 0)
-                imports.append(ast.unparse(node))
-    texts = [statements[k].text for k in sorted(kept)]
-    names |= {name for k in kept for name in statements[k].defined}
-    return SimdPart("\n".join(imports), _apart(texts), frozenset(names))
+        needed |= {name for k in found for name in definitions[k].used}
+    imports = {line: name for line, name in _imports().items() if name in needed}
+    names = {*imports.values(), *(name for k in kept for name in definitions[k].defined)}
+    return SimdPart("\n".join(imports), _apart([definitions[k].text for k in sorted(kept)]), frozenset(names))
 
 
 @dataclass(frozen=True, slots=True)
-class _Statement:
-    """A definition, or a call that makes Numba know one."""
+class _Definition:
+    """A function or class, or a call that makes Numba know an operator."""
 
     text: str
     defined: frozenset[str]
     served: frozenset[str]
-    """What it makes Numba compile: it is needed wherever these are."""
+    """What it makes Numba compile: where these are needed it is needed as well."""
     used: frozenset[str]
 
 
 @cache
-def _source() -> str:
-    return files("optimizer.codegen").joinpath("simd.py").read_text(encoding="utf-8")
+def _sources() -> tuple[str, ...]:
+    folder = files("optimizer.codegen").joinpath("simd")
+    return tuple(folder.joinpath(f"{name}.py").read_text(encoding="utf-8") for name in FILES)
 
 
 @cache
-def _tree() -> ast.Module:
-    return ast.parse(_source())
-
-
-@cache
-def _statements() -> tuple[_Statement, ...]:
-    lines = _source().splitlines()
-    found: list[_Statement] = []
-    for node in _tree().body:
-        registrations: list[ast.expr] = []
-        defined: set[str] = set()
-        start = node.lineno
+def _imports() -> dict[str, str]:
+    """Each import of one name as a line, with that name; without those of these files from one another."""
+    found: dict[str, str] = {}
+    for node in (node for source in _sources() for node in ast.parse(source).body):
         match node:
-            case (
-                ast.FunctionDef(name=name, decorator_list=decorators)
-                | ast.ClassDef(name=name, decorator_list=decorators)
-            ):
-                defined = {name}
-                registrations = decorators
-                start = min([start, *(decorator.lineno for decorator in decorators)])
-            case ast.Expr(ast.Call() as call):
-                registrations = [call]
+            case ast.Import(aliases):
+                found |= {ast.unparse(ast.Import([alias])): alias.asname or alias.name for alias in aliases}
+            case ast.ImportFrom(str() as module, aliases) if module.split(".")[0] not in ("__future__", "optimizer"):
+                found |= {
+                    ast.unparse(ast.ImportFrom(module, [alias], 0)): alias.asname or alias.name for alias in aliases
+                }
             case _:
-                continue
-        served = {ast.unparse(call.args[0]) for call in registrations if isinstance(call, ast.Call)}
-        used = {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
-        text = "\n".join(lines[start - 1 : node.end_lineno])
-        found.append(_Statement(text, frozenset(defined), frozenset(served), frozenset(used)))
-    return tuple(found)
+                pass
+    return found
+
+
+@cache
+def _definitions() -> tuple[_Definition, ...]:
+    return tuple(d for source in _sources() for node in ast.parse(source).body if (d := _definition(node, source)))
+
+
+def _definition(node: ast.stmt, source: str) -> _Definition | None:
+    match node:
+        case ast.FunctionDef() | ast.ClassDef():
+            makers, defined = node.decorator_list, frozenset({node.name})
+        case ast.Expr(ast.Call() as call):
+            makers, defined = [call], frozenset[str]()
+        case _:
+            return None
+    first = min(node.lineno, *(maker.lineno for maker in makers), node.lineno)
+    served = frozenset(ast.unparse(maker.args[0]) for maker in makers if isinstance(maker, ast.Call))
+    used = frozenset(inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name))
+    return _Definition("\n".join(source.splitlines()[first - 1 : node.end_lineno]), defined, served, used)
 
 
 def _apart(texts: list[str]) -> str:
     """Two empty lines between definitions, none between calls."""
     whole = ""
-    for previous, text in zip(["", *texts], texts, strict=False):
-        is_call = not text.startswith(("def", "class", "@"))
-        was_call = not previous.startswith(("def", "class", "@"))
-        whole += ("\n" if is_call and was_call else "\n\n\n") * bool(previous) + text
-    return whole
+    for previous, text in pairwise(["", *texts]):
+        are_calls = not any(line.startswith(("def", "class", "@")) for line in (previous, text))
+        whole += ("\n" if are_calls else "\n\n\n") + text
+    return whole.strip("\n")

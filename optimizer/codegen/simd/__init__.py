@@ -1,0 +1,27 @@
+"""Vectors for generated code: the values of a few neighbouring iterations of a loop, together in one register.
+
+Every operation is a plain function on NumPy arrays, which says what it does and runs where nothing is compiled; with it
+stands what Numba compiles it to, an LLVM instruction for all lanes. Python's operators work on vectors too.
+
+Numbers have the types that Numba gives them one by one: int32 + int32 is int64, float32 times float64 is float64, also
+where one operand is no vector but a number for all lanes. So each lane rounds and overflows as the scalar code does;
+only a store converts to the type of an array.
+"""
+
+from optimizer.codegen.simd.arithmetic import maximum, minimum, select, sqrt, sum_of_lanes
+from optimizer.codegen.simd.memory import gather, load, scatter, store
+from optimizer.codegen.simd.vector import Vector, splat
+
+__all__ = [
+    "Vector",
+    "gather",
+    "load",
+    "maximum",
+    "minimum",
+    "scatter",
+    "select",
+    "splat",
+    "sqrt",
+    "store",
+    "sum_of_lanes",
+]
