@@ -21,6 +21,7 @@ CASES: dict[str, tuple[Callable[[], Nest], str]] = {
     "gemm_shifted": (gemm, "interchange(k, j_2); fuse(j, j_2); shift(S1, j, 1)"),
     "gemm_wavefront": (gemm, "distribute(i); skew(k, by=i_2); tile(i_2=8, k=8); wavefront(i_2_t, k_t)"),
     "gemm_unroll_and_jam": (gemm, "distribute(i); unroll_and_jam(i_2, 4)"),
+    "gemm_vectorized": (gemm, "unroll_and_jam(k, 2); vectorize(j_2, 4)"),
     "lu_unrolled": (lu, "interchange(j_2, k_2); unroll(j_2, 4)"),
     "lu_reversed": (lu, "reverse(j_2); unroll(k_2, 2)"),
     "row_sum_interchanged": (row_sum, "distribute(i); interchange(i_2, j); tile(i_2=64)"),

@@ -297,6 +297,18 @@ for i
     ),
     (
         "gemm",
+        "vectorize(j); distribute(i); vectorize(j_2, 4)",
+        """\
+for i
+  for j vector 0
+    S0: i = i, j = j
+for i_2
+  for k
+    for j_2 vector 4
+      S1: i_2 = i, k = k, j_2 = j_2""",
+    ),
+    (
+        "gemm",
         "unroll(j); unroll_and_jam(k, 4)",
         """\
 for i
