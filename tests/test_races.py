@@ -15,7 +15,11 @@ from optimizer.measure.races import RaceError, WatchedFunction
 
 def plain(body: str, form: Form) -> Any:
     """A function of `x`, `y` (arrays of `n` numbers) and the matrix `a`."""
-    head = "import numpy as np\nfrom numba import njit, prange\n\n@njit(parallel=True)\ndef f(n, x, y, a):\n"
+    head = (
+        "import numpy as np\nfrom numba import njit, prange\n"
+        "from optimizer.codegen.simd import gather, load as load_2, scatter, store\n\n"
+        "@njit(parallel=True)\ndef f(n, x, y, a):\n"
+    )
     return plain_function(head + textwrap.indent(textwrap.dedent(body), "    "), "f.py", "f", form)
 
 
@@ -48,6 +52,12 @@ def run(body: str, n: int = 4) -> Any:
             "for t in range(2):\n    for i in prange(n):\n        for j in prange(2):\n            x[j] = 1.0",
             r"writes x",
         ),
+        ("for i in prange(n):\n    store(x, 0, load_2(y, 0, 2))", r"iteration 1 .* writes x\[0\], which 0 writes"),
+        ("for i in prange(n - 1):\n    store(x, i, load_2(y, i, 2))", r"iteration 1 .* writes x\[1\], which 0 writes"),
+        ("for i in prange(n - 1):\n    x[i] = 1.0\n    y[i] = sum(load_2(x, i, 2))", r"writes x\[1\], which 0 reads"),
+        ("for i in prange(1, n):\n    x[i] = sum(load_2(x, 0, i))", r"iteration 2 .* reads x\[1\], which 1 writes"),
+        ("for i in prange(n):\n    a[i, i] = sum(gather(a, (0, 2), (1, 0), n))", r"a\[2, 2\], which 0 reads"),
+        ("for i in prange(n):\n    scatter(a, (0, i), (1, 0), gather(a, (0, 0), (1, 0), n))", r"a\[0, 0\], which 0"),
     ],
 )
 def test_two_iterations_that_use_one_element_race(body: str, witness: str) -> None:
@@ -66,6 +76,10 @@ def test_two_iterations_that_use_one_element_race(body: str, witness: str) -> No
         "for i in prange(n):\n    own = np.zeros(2)\n    own[0] = x[i]\n    y[i] = own[0]",
         "for i in prange(n):\n    row = a[i]\n    row[0] = x[i]",
         "for i in prange(n):\n    s = 0.0\n    for j in range(n):\n        s += a[i, j]\n    x[i] = s",
+        "for i in prange(n):\n    store(a, (i, 0), load_2(a, (i, 0), 4) * load_2(x, 0, 4) + y[i])",
+        "for i in prange(n):\n    scatter(a, (0, i), (1, 0), gather(a, (n - 1, i), (-1, 0), 4))",
+        "for i in prange(2):\n    store(x, 2 * i, load_2(y, 1, 2))",
+        "store(x, 0, load_2(y, 0, 4))\nfor i in prange(n):\n    y[i] = sum(load_2(x, 0, 4))",
     ],
 )
 def test_iterations_that_keep_to_their_own_do_not(body: str) -> None:
@@ -104,6 +118,15 @@ def test_a_loop_that_had_one_iteration_was_not_watched() -> None:
         assert not function.watch.has_seen_all
     with pytest.raises(RaceError):
         function(33, np.zeros(64), np.zeros(64), np.zeros((1, 1)))
+    assert function.watch.has_seen_all
+
+
+def test_a_vector_longer_than_the_loop_was_not_watched() -> None:
+    body = "for i in prange(n):\n    for j in range(0, n - 3, 4):\n        store(a, (i, j), load_2(x, j, 4))"
+    function = watched(body)
+    for n in (2, 3, 4):
+        assert not function.watch.has_seen_all
+        function(n, np.ones(n), np.ones(n), np.ones((n, n)))
     assert function.watch.has_seen_all
 
 

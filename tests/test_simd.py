@@ -154,7 +154,8 @@ def test_division_and_square_roots(dtype: Any, of_vectors: Any, of_numbers: Any)
     vectors(a, b, got)
     assert_same_numbers(got, np.array([one(x, y) for x, y in zip(a, b, strict=True)], single))
     with np.errstate(all="ignore"):
-        assert_same_numbers(np.asarray(of_vectors(a, b), single), got)
+        plain = of_vectors(load(a, 0, SIZE), load(b, 0, SIZE))
+    assert_same_numbers(np.array(list(plain), single), got)
 
 
 def test_numbers_of_different_types_are_combined_as_numba_combines_them() -> None:
@@ -240,9 +241,22 @@ def test_a_view_is_not_taken_for_a_value() -> None:
         np.testing.assert_array_equal(a, [0, 0, 1, 2, 0, 1, 2, 3])
 
 
-def test_a_lane_outside_the_array_is_an_error_as_plain_python() -> None:
+@pytest.mark.parametrize("index", [6, -1, -4])
+def test_a_lane_outside_the_array_is_an_error_as_plain_python(index: int) -> None:
     with pytest.raises(IndexError):
-        load(np.zeros(9), 6, 4)
+        load(np.zeros(9), index, 4)
+    with pytest.raises(IndexError):
+        store(np.zeros((9, 9)), (0, index), splat(1.0, 4))
+
+
+def test_numbers_of_a_plain_vector_are_those_of_scalar_code() -> None:
+    """Python's own numbers take the type of what they meet, NumPy's do not."""
+    row = np.ones(4, np.float32)
+    for number in (0.1, np.float64(0.1), np.float32(0.1), 1):
+        for vector in (load(row, 0, 4), splat(number, 4), minimum(load(row, 0, 4), number)):
+            for compute in (lambda x, n=number: x * n, lambda x, n=number: n - x, lambda x: x * row[0]):
+                for got, lane in zip(compute(vector), vector, strict=True):
+                    assert (got, type(got)) == (compute(lane), type(compute(lane)))
 
 
 @pytest.mark.parametrize(

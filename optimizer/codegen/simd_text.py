@@ -9,7 +9,7 @@ from functools import cache
 from importlib.resources import files
 from itertools import pairwise
 
-FILES = ("vector", "memory", "arithmetic")
+FILES = ("lanes", "vector", "memory", "arithmetic")
 """Each needs only those before it."""
 OPERATORS = {
     **{"Add": "add", "Sub": "sub", "Mult": "mul", "Div": "truediv", "USub": "neg"},

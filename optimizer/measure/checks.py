@@ -31,6 +31,7 @@ from optimizer.measure.comparison import (
 from optimizer.measure.failure import WorkerFailure
 from optimizer.measure.guards import GuardedArguments
 from optimizer.measure.inputs import ValueKind
+from optimizer.measure.races import VECTOR_MODULE
 from optimizer.measure.references import Case, CompiledReference, PlainReference, References
 from optimizer.measure.runner import CallError, Code, Runner
 from optimizer.measure.worker import Step
@@ -39,7 +40,9 @@ from optimizer.verdict import Reason
 
 LARGEST_PLAIN_SIZE = 9
 LARGEST_WATCHED_SIZE = 40
-"""Where no smaller size gives every parallel loop two iterations, one up to this is tried."""
+"""Where no smaller size gives every parallel loop two iterations, one up to this is tried, ..."""
+MOST_VECTOR_SIZES = 4
+"""... or so many where some vectors are longer than the loops of the smaller sizes."""
 MANY_SEEDS_SIZE = 5
 """Up to this size runs are so short that special values are tried with further seeds: they rarely meet so that a fault
 shows. At larger ones a NaN is nearly everywhere."""
@@ -79,7 +82,7 @@ class Checker:
         self._skipped: dict[str, str] = {}
         self._checks = 0
         self._needs_larger = False
-        """Whether some parallel loop has not had two iterations in any watched run so far."""
+        """Whether in all watched runs so far some parallel loop has not had two iterations, or some vector no use."""
         self._is_exact = True
 
     def run(self) -> CheckReport:
@@ -97,6 +100,10 @@ class Checker:
     def _is_parallel(self) -> bool:
         return "prange" in self._source
 
+    @property
+    def _has_vectors(self) -> bool:
+        return VECTOR_MODULE in self._source
+
     def _is_sure(self, sizes: Mapping[str, int]) -> bool:
         """Whether the original runs at this size; tried where it might not."""
         if min(sizes.values(), default=SMALLEST_SURE_SIZE) >= SMALLEST_SURE_SIZE:
@@ -111,21 +118,22 @@ class Checker:
         tiny = [size for size in sizes if max(size.values(), default=0) <= LARGEST_PLAIN_SIZE]
         kinds = [ValueKind.USUAL] if self._workload.may_reassociate else list(ValueKind)
         first = self._command.seeds[0]
+        forms = [Form.WATCHED if self._is_parallel or self._has_vectors else Form.PLAIN]
+        forms += [Form.BACKWARD] if self._is_parallel else []
         for size in tiny or sizes[:1]:
             cases = [Case(size, first, kind) for kind in kinds]
             if max(size.values(), default=0) <= MANY_SEEDS_SIZE:
                 cases += [Case(size, first + more, kind) for kind in kinds[1:] for more in FURTHER_SEEDS]
             for case in cases:
                 reference = self._references.plain(case)
-                for form in (Form.WATCHED, Form.BACKWARD) if self._is_parallel else (Form.PLAIN,):
+                for form in forms:
                     if reference:
                         self._check_plain_case(case, reference, form)
-        if self._needs_larger:
-            self._watch_larger([size for size in sizes if max(size.values(), default=0) <= LARGEST_WATCHED_SIZE][-1:])
-
-    def _watch_larger(self, sizes: list[Mapping[str, int]]) -> None:
-        for case in (Case(size, self._command.seeds[0], ValueKind.USUAL) for size in sizes):
-            if reference := self._references.plain(case):
+        larger = [size for size in sizes if max(size.values(), default=0) <= LARGEST_WATCHED_SIZE]
+        for size in larger[: -1 - (MOST_VECTOR_SIZES if self._has_vectors else 1) : -1]:
+            case = Case(size, first, ValueKind.USUAL)
+            reference = self._references.plain(case) if self._needs_larger else None
+            if reference:
                 self._check_plain_case(case, reference, Form.WATCHED)
 
     def _check_plain_case(self, case: Case, reference: PlainReference, form: Form) -> None:

@@ -2,7 +2,8 @@
 
 Two iterations race when one writes an element of an array that the other reads or writes. A variable that is assigned
 in the loop belongs to the iteration, as Numba has it; so each iteration, and what follows the loop, finds it unbound.
-Of arrays, what is used through subscripts is seen, which is all that generated code does.
+Of arrays, what is used through subscripts is seen, and through operations on vectors, which is all that generated code
+does.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ import numpy as np
 
 MOST_NOTES = 300_000
 """Of a call, so many uses are noted, which takes about a second."""
-LOOP, READ, WRITE = "__loopwright_loop__", "__loopwright_read__", "__loopwright_write__"
+LOOP, READ, WRITE, LANES = (f"__loopwright_{name}__" for name in ("loop", "read", "write", "lanes"))
+VECTOR_MODULE = "optimizer.codegen.simd"
+MEMORY_OPERATIONS = frozenset({"load", "gather", "store", "scatter"})
+"""Of that module: they use elements of their first argument."""
 
 
 class RaceError(Exception):
@@ -26,10 +30,11 @@ class RaceError(Exception):
 class RaceWatch:
     """What the iterations of the parallel loop that runs now have used."""
 
-    def __init__(self, loops: int) -> None:
-        """`loops` is how many parallel loops the module has."""
+    def __init__(self, loops: int, vectors: int) -> None:
+        """`loops` is how many parallel loops the module has, `vectors` how many places that use memory by vectors."""
         self._lengths = [0] * loops
         """The most iterations that each has had."""
+        self._unseen = set(range(vectors))
         self._notes = 0
         self._iteration: int | None = None
         self._writers: dict[int, int] = {}
@@ -41,13 +46,14 @@ class RaceWatch:
 
     @property
     def has_seen_all(self) -> bool:
-        """Whether every loop has had two iterations in some call; with fewer there is nothing to see."""
-        return all(length >= 2 for length in self._lengths)
+        """Whether in some call every loop has had two iterations, with fewer there is nothing to see, and every vector
+        has been used."""
+        return not self._unseen and all(length >= 2 for length in self._lengths)
 
     @property
     def names(self) -> dict[str, Any]:
         """The globals that a watched module needs."""
-        return {LOOP: self._loop, READ: self._read, WRITE: self._write}
+        return {LOOP: self._loop, READ: self.read, WRITE: self.write, LANES: self._lanes}
 
     def _loop(self, loop: int, *bounds: int) -> Iterable[int]:
         """The iterations of a parallel loop; one within another runs as a part of the outer one's iteration."""
@@ -71,7 +77,11 @@ class RaceWatch:
         finally:
             self._forget()
 
-    def _read(self, name: str, array: Any, index: Any) -> Any:
+    def _lanes(self, place: int, name: str, array: Any) -> Any:
+        self._unseen.discard(place)
+        return array if self._iteration is None else NotedArray(self, name, array)
+
+    def read(self, name: str, array: Any, index: Any) -> Any:
         now = self._iteration
         if now is None or self._notes > MOST_NOTES:
             return index
@@ -85,7 +95,7 @@ class RaceWatch:
                 self._readers[place] = (readers[0] if readers else now, now)
         return index
 
-    def _write(self, name: str, array: Any, index: Any) -> Any:
+    def write(self, name: str, array: Any, index: Any) -> Any:
         now = self._iteration
         if now is None or self._notes > MOST_NOTES:
             return index
@@ -106,6 +116,21 @@ class RaceWatch:
         if layout is None:
             layout = self._arrays[id(array)] = Layout(array)
         return layout
+
+
+@dataclass(frozen=True, slots=True)
+class NotedArray:
+    """An array in the hands of an operation on vectors, which uses one lane's element after the other."""
+
+    watch: RaceWatch
+    name: str
+    array: Any
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.array[self.watch.read(self.name, self.array, index)]
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self.array[self.watch.write(self.name, self.array, index)] = value
 
 
 class Layout:
@@ -148,7 +173,7 @@ def watched(source: str) -> tuple[ast.Module, RaceWatch]:
     """The module in which a `RaceWatch` is told of every use of an element, and that watch."""
     watching = _Watching()
     module = ast.fix_missing_locations(watching.visit(ast.parse(source)))
-    return module, RaceWatch(watching.loops)
+    return module, RaceWatch(watching.loops, watching.vectors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +190,25 @@ class WatchedFunction:
 
 class _Watching(ast.NodeTransformer):
     def __init__(self) -> None:
-        self.loops = 0
+        self.loops = self.vectors = 0
+        self._operations: set[str] = set()
+        """What the module calls the operations on vectors that use memory."""
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.stmt:
+        if node.module == VECTOR_MODULE:
+            self._operations |= {alias.asname or alias.name for alias in node.names if alias.name in MEMORY_OPERATIONS}
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        self.generic_visit(node)
+        match node:
+            case ast.Call(ast.Name(operation), [ast.Name(array), *rest]) if operation in self._operations:
+                place = [ast.Constant(self.vectors), ast.Constant(array), ast.Name(array, ast.Load())]
+                node.args = [ast.Call(ast.Name(LANES, ast.Load()), place, []), *rest]
+                self.vectors += 1
+            case _:
+                pass
+        return node
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
         self.generic_visit(node)

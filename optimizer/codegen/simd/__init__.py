@@ -1,7 +1,8 @@
 """Vectors for generated code: the values of a few neighbouring iterations of a loop, together in one register.
 
-Every operation is a plain function on NumPy arrays, which says what it does and runs where nothing is compiled; with it
-stands what Numba compiles it to, an LLVM instruction for all lanes. Python's operators work on vectors too.
+Every operation is a plain function that computes one lane after the other, which says what it does and runs where
+nothing is compiled; with it stands what Numba compiles it to, an LLVM instruction for all lanes. Python's operators
+work on vectors too.
 
 Numbers have the types that Numba gives them one by one: int32 + int32 is int64, float32 times float64 is float64, also
 where one operand is no vector but a number for all lanes. So each lane rounds and overflows as the scalar code does;

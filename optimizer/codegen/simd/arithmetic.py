@@ -12,34 +12,35 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import lower_builtin, type_callable
 
+from optimizer.codegen.simd.lanes import by_lane
 from optimizer.codegen.simd.vector import Vector, converted, dtype_of
 
 
 def minimum(first: Any, second: Any) -> Any:
     """Python's `min(first, second)`: the first, unless the second is less."""
-    return np.where(second < first, second, first)
+    return by_lane(min)(first, second)
 
 
 def maximum(first: Any, second: Any) -> Any:
     """Python's `max(first, second)`: the first, unless the second is greater."""
-    return np.where(second > first, second, first)
+    return by_lane(max)(first, second)
 
 
 def sqrt(vector: Any) -> Any:
-    return np.sqrt(vector)
+    return by_lane(np.sqrt)(vector)
 
 
 def select(condition: Any, chosen: Any, otherwise: Any) -> Any:
     """`chosen if condition else otherwise`; both have been computed."""
-    return np.where(condition, chosen, otherwise)
+    return by_lane(lambda truth, one, other: one if truth else other)(condition, chosen, otherwise)
 
 
 def sum_of_lanes(vector: Any) -> Any:
     """The sum: the upper half of the lanes is added to the lower half until one is left."""
-    while len(vector) > 1:
-        half = len(vector) // 2
-        vector = vector[:half] + vector[half:]
-    return vector[0]
+    numbers = list(vector)
+    while (half := len(numbers) // 2) > 0:
+        numbers = [lower + upper for lower, upper in zip(numbers[:half], numbers[half:], strict=True)]
+    return numbers[0]
 
 
 @type_callable(select)

@@ -2,44 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import lower_builtin, type_callable
 
+from optimizer.codegen.simd.lanes import Lanes
 from optimizer.codegen.simd.vector import Vector, converted
 
 
 def load(array: Any, index: Any, lanes: int) -> Any:
     """Neighbours along the last dimension."""
-    return array[_elements(index, _to_the_next(index), lanes)]
+    return Lanes(array[place] for place in _places(index, _to_the_next(index), lanes))
 
 
 def gather(array: Any, index: Any, steps: Any, lanes: int) -> Any:
     """Elements at `index`, `index + steps`, `index + 2 * steps`, ..."""
-    return array[_elements(index, steps, lanes)]
+    return Lanes(array[place] for place in _places(index, steps, lanes))
 
 
 def store(array: Any, index: Any, vector: Any) -> None:
     """Write neighbours along the last dimension."""
-    array[_elements(index, _to_the_next(index), len(vector))] = vector
+    scatter(array, index, _to_the_next(index), vector)
 
 
 def scatter(array: Any, index: Any, steps: Any, vector: Any) -> None:
     """Write elements at `index`, `index + steps`, `index + 2 * steps`, ..."""
-    array[_elements(index, steps, len(vector))] = vector
+    for place, number in zip(_places(index, steps, len(vector)), vector, strict=True):
+        array[place] = number
 
 
 def _to_the_next(index: Any) -> Any:
     return (*(0 for _ in index[1:]), 1) if isinstance(index, tuple) else 1
 
 
-def _elements(index: Any, steps: Any, lanes: int) -> Any:
-    """NumPy's index of the elements of all lanes."""
+def _places(index: Any, steps: Any, lanes: int) -> Iterator[tuple[int, ...]]:
+    """The subscripts of each lane's element; compiled, a negative one does not count from the end."""
     starts, steps = (index, steps) if isinstance(index, tuple) else ((index,), (steps,))
-    return tuple(int(start) + step * np.arange(lanes) for start, step in zip(starts, steps, strict=True))
+    for lane in range(lanes):
+        place = tuple(int(start) + lane * step for start, step in zip(starts, steps, strict=True))
+        if min(place) < 0:
+            raise IndexError(f"index {place} is negative")
+        yield place
 
 
 @type_callable(load)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from llvmlite import ir
 from numba.core import types
 from numba.extending import lower_builtin, models, register_model, type_callable
+
+from optimizer.codegen.simd.lanes import Lanes
 
 
 class Vector(types.Type):
@@ -29,7 +30,7 @@ class VectorModel(models.PrimitiveModel):
 
 def splat(value: Any, lanes: int) -> Any:
     """One number in all lanes."""
-    return np.full(lanes, value)
+    return Lanes([value] * lanes)
 
 
 @type_callable(splat)
