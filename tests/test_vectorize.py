@@ -1,33 +1,26 @@
-"""The step `vectorize` from its text to compiled code."""
+"""The step `vectorize`: its text, what is legal, and its code."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
-import numba
-import numpy as np
 import pytest
 
-from kernels import catalog
 from optimizer.codegen.backend import CodeOptions, FloatingPoint
-from optimizer.codegen.export import ExportHeader, export_module
 from optimizer.codegen.numba_source import NumbaBackend, module_parts
-from optimizer.errors import CandidateError, StepError, UserError
-from optimizer.measure.loading import plain_function
+from optimizer.errors import CandidateError, StepError
 from optimizer.polyhedral.frontend import nest_of_file
 from optimizer.polyhedral.legality import Legal, judge
-from optimizer.polyhedral.model import Model, model_of
+from optimizer.polyhedral.model import Model
 from optimizer.polyhedral.nest import Nest
 from optimizer.polyhedral.repair import repair
-from optimizer.polyhedral.schedule import apply_step, parse_schedule
+from optimizer.polyhedral.schedule import parse_schedule
 from optimizer.polyhedral.steps.vectorize import Vectorize
 from optimizer.polyhedral.tree import Node, find_loop, inconsistencies
 from optimizer.polyhedral.witness import Fault
 from tests.hand_nests import gemm, lu
-from tests.test_random_schedules import assert_same_bits, module_function, nest_named, run
+from tests.test_random_schedules import nest_named
 
 HEAD = """
 import math
@@ -251,198 +244,3 @@ def test_code_that_would_have_no_vectors_at_all_is_refused(tmp_path: Path, body:
         code(nest, tree)
     assert "j cannot be vectorized" in str(caught.value)
     assert reason in str(caught.value)
-
-
-# Results.
-
-
-LANES = (2, 4, 8)
-SIZES = (19, 21, 18, 23, 20)
-"""Of which only some are a multiple of some lanes."""
-
-
-def inputs(name: str) -> dict[str, Any]:
-    sizes = {key: SIZES[k % len(SIZES)] for k, key in enumerate(catalog.load(name).SIZES["mini"])}
-    sizes |= {key: 3 for key in sizes if key in ("tsteps", "tmax")}
-    return catalog.load(name).make_inputs(**sizes, rng=np.random.default_rng(5))
-
-
-def vectorized(nest: Nest, tree: Node, lanes: int) -> tuple[Node, int]:
-    """Every innermost loop that allows it with that many lanes."""
-    count = 0
-    for option in tuple(Vectorize.options(nest, tree)):
-        after = apply_step(nest, tree, Vectorize(option.loop, lanes))
-        if judge(model_of(nest), after).legal is Legal.YES:
-            tree, count = after, count + 1
-    return tree, count
-
-
-KERNELS: dict[str, str] = {
-    "atax": "",
-    "bicg": "",
-    "correlation": "",
-    "deriche": "",
-    "doitgen": "",
-    "durbin": "",
-    "fdtd-2d": "",
-    "floyd-warshall": "split(j, at=k)",
-    "gemm": "unroll_and_jam(k, 2)",
-    "gemver": "interchange(i, j); reverse(i)",
-    "gramschmidt": "",
-    "heat-3d": "tile(k=16)",
-    "jacobi-1d": "",
-    "jacobi-2d": "tile(i=8, j=16)",
-    "lcs": "skew(j_2, by=i_2); interchange(i_2, j_2)",
-    "lu": "interchange(j_2, k_2)",
-    "matmul": "interchange(j, k)",
-    "matmul-float32": "interchange(j, k)",
-    "mvt": "interchange(i, j)",
-    "seidel-2d": "skew(i, by=t); skew(j, by=t); skew(j, by=i); skew(j, by=i); interchange(i, j)",
-    "syr2k": "",
-    "trmm": "distribute(j); interchange(k, j)",
-}
-"""Kernel -> what is done before its innermost loops are vectorized."""
-
-
-COMPILED = [
-    *(("bicg", 2), ("deriche", 4), ("durbin", 8), ("floyd-warshall", 2), ("gemm", 4), ("gramschmidt", 8)),
-    *(("jacobi-1d", 2), ("jacobi-2d", 4), ("lu", 8), ("matmul-float32", 8), ("mvt", 4), ("seidel-2d", 2), ("trmm", 4)),
-]
-"""Every kernel with every width takes minutes: `-m long` does."""
-
-
-def vector_source(name: str, lanes: int) -> str:
-    nest = nest_named(name)
-    tree, count = vectorized(nest, parse_schedule(KERNELS[name]).apply(nest), lanes)
-    assert count > 0
-    assert judge(model_of(nest), tree).legal is Legal.YES
-    return code(nest, tree)
-
-
-def assert_compiled_code_is_exact(name: str, lanes: int) -> None:
-    nest = nest_named(name)
-    expected = run(numba.njit(module_function(nest.original, nest.name), error_model="numpy"), inputs(name))
-    function = module_function(vector_source(name, lanes), nest.name)
-    assert_same_bits(run(function, inputs(name)), expected, f"{name} with {lanes} lanes")
-
-
-@pytest.mark.parametrize("lanes", LANES)
-@pytest.mark.parametrize("name", KERNELS)
-def test_vectors_give_the_bits_of_the_original_as_plain_python(name: str, lanes: int) -> None:
-    nest = nest_named(name)
-    expected = run(module_function(nest.original, nest.name), inputs(name))
-    source = vector_source(name, lanes)
-    assert_same_bits(run(plain_function(source, "candidate", nest.name), inputs(name)), expected, name)
-
-
-@pytest.mark.parametrize(("name", "lanes"), COMPILED)
-def test_compiled_vectors_give_the_bits_of_the_original(name: str, lanes: int) -> None:
-    assert_compiled_code_is_exact(name, lanes)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("lanes", [*LANES, 16])
-@pytest.mark.parametrize("name", KERNELS)
-def test_compiled_vectors_of_any_width_give_the_bits_of_the_original(name: str, lanes: int) -> None:
-    assert_compiled_code_is_exact(name, lanes)
-
-
-def test_vectors_on_threads() -> None:
-    nest = nest_named("gemver")
-    expected = run(module_function(nest.original, nest.name), inputs("gemver"))
-    tree, _ = vectorized(nest, parse_schedule("parallel(i); parallel(i_3)").apply(nest), 4)
-    function = module_function(code(nest, tree), nest.name)
-    before = numba.get_num_threads()
-    try:
-        for threads in (1, numba.config.NUMBA_NUM_THREADS):
-            numba.set_num_threads(threads)
-            for _ in range(5):
-                assert_same_bits(run(function, inputs("gemver")), expected, f"{threads} threads")
-    finally:
-        numba.set_num_threads(before)
-
-
-def strided(array: np.ndarray) -> np.ndarray:
-    """The same elements, neither contiguous nor in one direction."""
-    place = np.zeros(tuple(2 * extent for extent in array.shape), array.dtype)
-    view = place[tuple(slice(None, None, -2) for _ in array.shape)]
-    view[...] = array
-    return view
-
-
-@pytest.mark.parametrize(("name", "layout"), [("gemver", strided), ("gemver", np.asfortranarray), ("lcs", strided)])
-def test_arrays_that_are_not_contiguous(name: str, layout: Any) -> None:
-    nest = nest_named(name)
-    expected = run(numba.njit(module_function(nest.original, nest.name), error_model="numpy"), inputs(name))
-    arguments = {k: layout(v) if isinstance(v, np.ndarray) else v for k, v in inputs(name).items()}
-    got = run(module_function(vector_source(name, 4), nest.name), arguments)
-    for key, value in expected.items():
-        np.testing.assert_array_equal(got[key], value)
-
-
-CHOOSING = """
-def kernel(n: int, lower: float, a: Float64[np.ndarray, "n"], b: Float64[np.ndarray, "n"]) -> None:
-    for j in range(n):
-        t = max(a[j], lower, b[j])
-        a[j] = math.sqrt(abs(t)) if a[j] < b[j] <= 2.0 and not b[j] == 0.5 or a[j] != a[j] else min(0.5, -t) / b[j]
-"""
-
-
-def test_choices_extremes_and_special_values(tmp_path: Path) -> None:
-    nest = nest_of(tmp_path, CHOOSING)
-    source = code(nest, parse_schedule("vectorize(j, 4)").apply(nest))
-    assert "t_vector = maximum(maximum(load(a, j, 4), lower), load(b, j, 4))" in source
-    rng = np.random.default_rng(1)
-    special = [0.0, -0.0, 0.5, 2.0, np.inf, -np.inf, np.nan, 1e308, 5e-324]
-    original = numba.njit(module_function(nest.original, nest.name), error_model="numpy")
-    compiled, plain = module_function(source, nest.name), plain_function(source, "candidate", nest.name)
-    for _ in range(20):
-        a, b = rng.choice(special, 31), rng.choice(special, 31)
-        results = [a.copy(), a.copy(), a.copy()]
-        with np.errstate(all="ignore"):
-            for function, result in zip((original, compiled, plain), results, strict=True):
-                function(31, -1.0, result, b)
-        for result in results[1:]:
-            np.testing.assert_array_equal(np.signbit(result), np.signbit(results[0]))
-            np.testing.assert_array_equal(result, results[0])
-
-
-@pytest.mark.parametrize("fp", FloatingPoint)
-def test_every_precision_compiles(fp: FloatingPoint) -> None:
-    nest = nest_named("jacobi-1d")
-    tree, _ = vectorized(nest, nest.tree, 4)
-    expected = run(module_function(nest.original, nest.name), inputs("jacobi-1d"))
-    got = run(module_function(NumbaBackend().source(nest, tree, CodeOptions(fp)), nest.name), inputs("jacobi-1d"))
-    np.testing.assert_allclose(got["A"], expected["A"], rtol=1e-13)
-
-
-# The stand-alone module.
-
-HEADER = ExportHeader("vectorize(j, 4)", "a machine", {}, "never", "none", "2026-01-01")
-NAMES = """
-def kernel(n: int, load: Float64[np.ndarray, "n"], store: Float64[np.ndarray, "n"], value: float) -> None:
-    for j in range(n):
-        store[j] = load[j] * value + store[j]
-"""
-
-
-def test_an_exported_module_stands_alone(tmp_path: Path) -> None:
-    nest = nest_of(tmp_path, NAMES)
-    text = export_module(nest, parse_schedule("vectorize(j, 4)").apply(nest), CodeOptions(FloatingPoint.STRICT), HEADER)
-    assert "store_2(store, j, load_2(load, j, 4) * value + load_2(store, j, 4))" in text
-    assert "optimizer" not in text
-    assert "gather" not in text, "only what is needed"
-    file = tmp_path / "exported.py"
-    file.write_text(text, encoding="utf-8")
-    finished = subprocess.run([sys.executable, "-I", file], capture_output=True, text=True, timeout=120, cwd=tmp_path)
-    assert finished.returncode == 0, finished.stderr
-    assert "agrees with the original" in finished.stdout
-
-
-def test_a_file_that_uses_a_name_of_the_exported_vectors_is_refused(tmp_path: Path) -> None:
-    text = f"types = 2.0\n\ndef kernel({ONE}) -> None:\n    for j in range(n):\n        a[j] = b[j] * types\n"
-    nest = nest_of(tmp_path, text)
-    tree = parse_schedule("vectorize(j, 4)").apply(nest)
-    assert "types" in code(nest, tree)
-    with pytest.raises(UserError, match="defines types, which it needs itself"):
-        export_module(nest, tree, CodeOptions(), HEADER)
