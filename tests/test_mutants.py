@@ -19,15 +19,19 @@ from tests.mutants.fault import Fault, only_compiled
 from tests.mutants.judging import Answer, Question, answer, ask
 from tests.mutants.registry import FAULTS
 from tests.mutants.scoring import Outcome, draw, evaluate, one_of
-from tests.mutants.subject import SUBJECTS, THREADS, Subject
+from tests.mutants.subject import SUBJECTS, THREADS, VECTOR_SUBJECTS, Subject
+from tests.mutants.vector_faults import VECTOR_FAULTS
 from verifiers.equivalence import Equivalence
 
 SEED = 0
 QUICK = [
     subject
     for subject in SUBJECTS
-    if subject.kernel in ("gemm", "limited_rows", "row_norms") and "autoschedule" not in subject.schedule
+    if subject.kernel in ("gemm", "limited_rows", "row_norms")
+    and subject not in VECTOR_SUBJECTS
+    and "autoschedule" not in subject.schedule
 ]
+QUICK_VECTORS = [subject for subject in VECTOR_SUBJECTS if subject.kernel == "clipped"]
 SEEDS = {
     "runs-backward": 1,
     "wrong-above-16": 5,
@@ -86,7 +90,18 @@ def test_there_are_enough_kinds_and_kernels() -> None:
     assert len({fault.name for fault in FAULTS}) == len(FAULTS) >= 40
     assert len({subject.kernel for subject in SUBJECTS}) >= 12
     schedules = " ".join(subject.schedule for subject in SUBJECTS)
-    steps = ("tile", "parallel", "wavefront", "unroll", "unroll_and_jam", "split", "skew", "distribute", "autoschedule")
+    steps = [
+        "tile",
+        "parallel",
+        "wavefront",
+        "unroll",
+        "unroll_and_jam",
+        "vectorize",
+        "split",
+        "skew",
+        "distribute",
+        "autoschedule",
+    ]
     assert all(f"{step}(" in schedules for step in steps)
 
 
@@ -137,7 +152,7 @@ def test_a_planted_back_end_is_all_that_differs(bench: Bench) -> None:
 )
 def test_the_cascade_rejects(bench: Bench, fault: Fault) -> None:
     """One mutant of each kind, which is known to change a result."""
-    mutant = one_of(fault, QUICK, SEEDS.get(fault.name, 0))
+    mutant = one_of(fault, QUICK_VECTORS if fault in VECTOR_FAULTS else QUICK, SEEDS.get(fault.name, 0))
     verdict = Equivalence(bench).verify(mutant.subject.planted(mutant.text), mutant.subject.candidate)
     assert verdict.status is Status.REJECTED, f"{mutant.subject}\n{mutant.text}"
     assert verdict.reason is not Reason.BUILD_FAILED, verdict.detail

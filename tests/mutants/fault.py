@@ -9,8 +9,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tests.mutants.site import Site, expression, sites
+from tests.mutants.site import Site, expression, has_vectors, sites
 
+IMPORTS = (
+    "import numpy as np",
+    "from numba import prange",
+    "from optimizer.codegen.simd import minimum",
+    "from optimizer.codegen.simd import maximum",
+)
+"""What a change may need."""
 Apply = Callable[[ast.Module, random.Random], Iterator[str]]
 
 
@@ -77,7 +84,7 @@ def _text(module: ast.Module) -> str:
     """The module with the imports that a change may need."""
     text = ast.unparse(ast.fix_missing_locations(module))
     names = _names(module)
-    lacking = [line for line in ("import numpy as np", "from numba import prange") if line.split()[-1] in names]
+    lacking = [line for line in IMPORTS if line.split()[-1] in names]
     start = len(module.body[:1]) and text.index("\n") + 1
     return text[:start] + "".join(f"{line}\n" for line in lacking) + text[start:]
 
@@ -95,8 +102,9 @@ def _names(module: ast.Module) -> set[str]:
 
 
 def is_computed(site: Site) -> bool:
-    """A whole value that is stored, or an element that is read for one."""
+    """A whole number that is stored, or an element that is read for one."""
     is_stored = isinstance(site.parent, ast.Assign | ast.AugAssign) and site.node is site.parent.value
+    is_stored = is_stored and not has_vectors(site.node)
     return site.is_in_value and isinstance(site.node, ast.expr) and (is_stored or isinstance(site.node, ast.Subscript))
 
 

@@ -9,6 +9,7 @@ from tests.mutants.memory_faults import MEMORY_FAULTS
 from tests.mutants.statement_faults import STATEMENT_FAULTS
 from tests.mutants.thread_faults import THREAD_FAULTS
 from tests.mutants.value_faults import VALUE_FAULTS
+from tests.mutants.vector_faults import VECTOR_FAULTS
 
 FAULTS: tuple[Fault, ...] = (
     *LOOP_FAULTS,
@@ -17,4 +18,5 @@ FAULTS: tuple[Fault, ...] = (
     *MEMORY_FAULTS,
     *THREAD_FAULTS,
     *FLAG_FAULTS,
+    *VECTOR_FAULTS,
 )

@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+MAKES_VECTORS = ("load", "gather", "splat")
+"""Operations of vector code whose last argument is how many lanes there are."""
 DataAssignment = ast.Assign | ast.AugAssign
 
 
@@ -180,6 +182,20 @@ def written_arrays(function: ast.FunctionDef) -> set[str]:
 def argument_arrays(function: ast.FunctionDef) -> list[str]:
     known = ranks(function)
     return [argument.arg for argument in function.args.args if argument.arg in known]
+
+
+def called(node: ast.AST) -> str:
+    """The name of the function that is called."""
+    match node:
+        case ast.Call(func=ast.Name(name)):
+            return name
+        case _:
+            return ""
+
+
+def has_vectors(node: ast.AST) -> bool:
+    """Whether it computes with vectors."""
+    return any(called(inner) in MAKES_VECTORS for inner in ast.walk(node))
 
 
 def is_range(node: ast.AST, *names: str) -> bool:

@@ -96,6 +96,15 @@ def _module(subject: Subject) -> ast.Module:
 
 TILED_GEMM = "distribute(i); tile(i_2=4, k=3, j_2=5); parallel(i_2_t)"
 
+VECTOR_SUBJECTS: tuple[Subject, ...] = (
+    Subject("clipped", "vectorize(j, 4)", "strict"),
+    Subject("clipped", "interchange(i, j); parallel(j); vectorize(i, 2)", "strict"),
+    Subject("gemm", "distribute(i); unroll_and_jam(k, 2); vectorize(j, 8); vectorize(j_2, 4)"),
+    Subject("jacobi-2d", "tile(i=5, j=10); parallel(i_t); vectorize(j, 4); vectorize(j_2, 8)", "strict"),
+    Subject("floyd-warshall", "split(j, at=k); vectorize(j, 4)"),
+    Subject("lcs", "skew(j_2, by=i_2); interchange(i_2, j_2); vectorize(i_2, 4)"),
+    Subject("matmul-float32", "interchange(j, k); parallel(i); vectorize(j, 8)"),
+)
 SUBJECTS: tuple[Subject, ...] = (
     Subject("gemm", ""),
     Subject("gemm", TILED_GEMM),
@@ -132,4 +141,5 @@ SUBJECTS: tuple[Subject, ...] = (
     Subject("limited_rows", "tile(i=4, j=5); parallel(i_t)", "strict"),
     Subject("row_norms", "parallel(i)"),
     Subject("row_norms", "distribute(j); parallel(i)", "strict"),
+    *VECTOR_SUBJECTS,
 )
