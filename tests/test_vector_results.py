@@ -277,3 +277,19 @@ def test_vectors_pass_every_check(bench: Bench, name: str, schedule: str, fp: st
     problem = KernelProblem.load(name, "mini", fp=fp, threads=2)
     verdict = Equivalence(bench, repeats=3).verify(problem, problem.parse(schedule))
     assert verdict.status is Status.OK, verdict
+
+
+@pytest.mark.parametrize(
+    ("name", "schedule", "found"),
+    [
+        ("seidel-2d", "vectorize(j, 4)", "as plain Python"),
+        ("mvt", "interchange(i, j); parallel(j); vectorize(i, 2)", "of a parallel loop reads x1"),
+    ],
+)
+def test_vectors_past_the_proof_fail_the_check(bench: Bench, name: str, schedule: str, found: str) -> None:
+    problem = KernelProblem.load(name, "mini", fp="strict", threads=2)
+    candidate = problem.parse(schedule)
+    assert problem.judge(candidate).legal is Legal.NO
+    verdict = Equivalence(bench).verify(problem, candidate)
+    assert verdict.status is Status.REJECTED
+    assert found in verdict.detail
