@@ -203,7 +203,7 @@ class _Watching(ast.NodeTransformer):
         self.generic_visit(node)
         match node:
             case ast.Call(ast.Name(operation), [ast.Name(array), *rest]) if operation in self._operations:
-                place = [ast.Constant(self.vectors), ast.Constant(array), ast.Name(array, ast.Load())]
+                place: list[ast.expr] = [ast.Constant(self.vectors), ast.Constant(array), ast.Name(array, ast.Load())]
                 node.args = [ast.Call(ast.Name(LANES, ast.Load()), place, []), *rest]
                 self.vectors += 1
             case _:
