@@ -48,7 +48,7 @@ class ModuleParts:
     """Functions that the checks of the arguments call."""
     function: str
     operations: Mapping[str, str]
-    """Those of `simd.py` that the function calls, and what it calls them."""
+    """Those of `simd` that the function calls, and what it calls them."""
 
     def text(self, docstring: str) -> str:
         head = f'"""{docstring}"""\n\n' + "".join(f"{line}\n" for line in self.imports)

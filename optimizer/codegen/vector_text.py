@@ -1,4 +1,4 @@
-"""The assignment of one statement for all lanes of a vector, as Python text that calls the operations of `simd.py`."""
+"""The assignment of one statement for all lanes of a vector, as Python text that calls the operations of `simd`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from optimizer.polyhedral.nest import Nest, Role, Statement
 from optimizer.polyhedral.vector_form import VECTOR_FUNCTIONS, VECTOR_OPERATORS
 
 OPERATIONS = ("load", "gather", "store", "scatter", "splat", "minimum", "maximum", "sqrt", "select")
-"""Of `simd.py`, that generated code calls by name."""
+"""Of `simd`, that generated code calls by name."""
 
 
 class NoVectorForm(Exception):
