@@ -17,6 +17,7 @@ from kernels import catalog
 from optimizer.candidate import Candidate, digest_of
 from optimizer.codegen.backend import Backend, CodeOptions, FloatingPoint
 from optimizer.codegen.numba_source import NumbaBackend
+from optimizer.codegen.vector_unit import register_tile_shape
 from optimizer.errors import StepError, UserError
 from optimizer.measure.machine import available_processors
 from optimizer.measure.workload import ArgumentKind, ArgumentSpec, CatalogInputs, FileInputs, RandomInputs, Workload
@@ -174,7 +175,7 @@ class KernelProblem:
 
     @cached_property
     def _templates(self) -> tuple[Schedule, ...]:
-        return templates(self.model, self.sizes, self.threads, self.jobs)
+        return templates(self.model, self.sizes, self.threads, self.jobs, register_tile_shape(self.nest))
 
     def is_admissible(self, candidate: Candidate) -> bool:
         return self.judge(candidate).legal is Legal.YES

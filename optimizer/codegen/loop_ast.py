@@ -60,7 +60,37 @@ class For:
     """Something for the reader of the code."""
 
 
-LoopNode: TypeAlias = Call | Bind | Block | If | For
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """The lanes of a vector, `at` and those after it, that are from `first` up to, not including, `last`."""
+
+    at: Affine
+    first: Affine
+    last: Affine
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterTile:
+    """A loop around calls for whole vectors; what they write stays in registers while it runs.
+
+    At least one iteration runs.
+    """
+
+    loop: For
+    """Its body is calls only; `vector` is the number of lanes."""
+    axis: str
+    """The variable that has one more in each lane."""
+    binds: tuple[Bind, ...]
+    """What the calls' arguments are made of."""
+    masks: tuple[tuple[Mask, Mask], ...] = ()
+    """Where the tile is not full, for each call: what it computes, and what may be read at least for it."""
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        return tuple(calls(self.loop.body))
+
+
+LoopNode: TypeAlias = Call | Bind | Block | If | For | RegisterTile
 
 
 def block_of(*parts: LoopNode) -> LoopNode:
@@ -86,6 +116,8 @@ def walk(node: LoopNode) -> Iterator[LoopNode]:
                 yield from walk(otherwise)
         case For():
             yield from walk(node.body)
+        case RegisterTile():
+            yield from walk(node.loop)
 
 
 def calls(node: LoopNode) -> Iterator[Call]:
@@ -122,3 +154,5 @@ def substitute_names(node: LoopNode, values: Mapping[str, Affine]) -> LoopNode:
                 stop=substitute(node.stop, values),
                 body=substitute_names(node.body, values),
             )
+        case RegisterTile():
+            raise ValueError("register tiles are made last")

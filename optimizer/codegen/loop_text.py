@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import ast
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from optimizer.codegen.affine import Affine, AllOf, AnyOf, floor_division, number, variable
 from optimizer.codegen.layout import LINE_LENGTH, if_lines, laid_out
-from optimizer.codegen.loop_ast import Bind, Block, Call, For, If, LoopNode, walk
+from optimizer.codegen.loop_ast import Bind, Block, Call, For, If, LoopNode, RegisterTile, walk
 from optimizer.codegen.naming import free_name
 from optimizer.codegen.python_text import condition_text, expression_text
 from optimizer.codegen.statement_text import ScalarPlace, Subscripts, statement_text, values_to_bind
@@ -25,6 +26,10 @@ class LoopPrinter:
     """Where the scalars are that are no plain variables."""
     subscripts: Subscripts
     vectors: VectorText
+    module_names: frozenset[str] = frozenset()
+    """Names that mean the same in all functions of the module."""
+    tiles: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    """Functions of register tiles, name and text: they are added here when they are printed."""
     axis: VectorAxis | None = None
     """Of the vectors that statements are printed for."""
 
@@ -48,6 +53,8 @@ class LoopPrinter:
                 case Block():
                     yield from self.lines(part, indent, live)
                     bound.clear()
+                case RegisterTile():
+                    yield from self._register_tile(part, indent, live)
         if not parts:
             yield f"{indent}pass"
 
@@ -81,6 +88,34 @@ class LoopPrinter:
             yield f"{indent}else:"
             yield from self.lines(node.otherwise, indent + INDENT, live)
 
+    def _register_tile(self, tile: RegisterTile, indent: str, live: AbstractSet[str]) -> Iterator[str]:
+        """A call of a function of its own: what is compiled for threads is compiled several times."""
+        name = free_name(f"{self.nest.name}_tile", live | {other for other, _ in self.tiles})
+        lines = list(self._tile_lines(tile, INDENT, live))
+        given = ", ".join(sorted(_names_from_outside(lines) - self.module_names, key=str.lower))
+        self.tiles.append((name, "\n".join([f"def {name}({given}):", *lines])))
+        yield from laid_out(f"{name}({given})", indent)
+
+    def _tile_lines(self, tile: RegisterTile, indent: str, live: AbstractSet[str]) -> Iterator[str]:
+        axis = self.vectors.axis(tile)
+        for bind in tile.binds:
+            yield from laid_out(f"{bind.name} = {expression_text(bind.value)}", indent)
+        bound = {bind.name for bind in tile.binds}
+        registers = self.vectors.registers(tile, axis, self.subscripts, live | bound | {tile.loop.iterator})
+        yield from registers.printed(indent)
+        for register in registers.kept.values():
+            yield from laid_out(f"{register.name} = {register.load}", indent)
+        start, stop = expression_text(tile.loop.start), expression_text(tile.loop.stop)
+        yield indent + _head(tile.loop.iterator, "range", start, stop, 1)
+        for call, mask in zip(tile.calls, registers.read_masks or [""] * len(tile.calls), strict=True):
+            registers.read_mask = mask
+            values = dict(zip(self.nest.statement(call.statement).iterators, call.arguments, strict=True))
+            lines = self.vectors.lines(call, values, axis, self.subscripts, indent + INDENT, registers)
+            yield from registers.printed(indent + INDENT)
+            yield from lines
+        for register in registers.kept.values():
+            yield from laid_out(register.store, indent)
+
     def _for(self, loop: For, indent: str, live: AbstractSet[str]) -> Iterator[str]:
         live = live | {loop.iterator}
         if loop.is_parallel and loop.step != 1:
@@ -110,6 +145,12 @@ class LoopPrinter:
         yield f"{indent}for {counter} in prange({expression_text(trips)}):"
         yield f"{indent}{INDENT}{loop.iterator} = {expression_text(value)}"
         yield from self.lines(loop.body, indent + INDENT, live | {counter})
+
+
+def _names_from_outside(lines: Sequence[str]) -> set[str]:
+    """Those that no line assigns."""
+    names = [node for node in ast.walk(ast.parse("if True:\n" + "\n".join(lines))) if isinstance(node, ast.Name)]
+    return {node.id for node in names} - {node.id for node in names if isinstance(node.ctx, ast.Store)}
 
 
 def _head(iterator: str, kind: str, start: str, stop: str, step: int) -> str:

@@ -17,13 +17,15 @@ from optimizer.codegen.function_text import (
     signature,
     written_arguments,
 )
-from optimizer.codegen.loop_ast import For, LoopNode, has_parallel_loop, walk
+from optimizer.codegen.loop_ast import LoopNode, has_parallel_loop
 from optimizer.codegen.loop_text import INDENT, LoopPrinter, counting_iterators
 from optimizer.codegen.module_text import decorated_functions, defined_names, import_lines, without_imports
 from optimizer.codegen.naming import free_name, name_iterators
+from optimizer.codegen.register_tiles import write_register_tiles
 from optimizer.codegen.scalars import scalar_arrays
 from optimizer.codegen.schedule_tree import generate_loops
 from optimizer.codegen.statement_text import ScalarPlace, Subscripts
+from optimizer.codegen.twins import with_twins_merged
 from optimizer.codegen.unroll import write_out_unrolled
 from optimizer.codegen.vector_loops import write_vectors
 from optimizer.codegen.vector_text import VectorText, vector_names
@@ -71,6 +73,7 @@ class NumbaBackend:
 
 def module_parts(nest: Nest, tree: Node, options: CodeOptions) -> ModuleParts:
     """The module for a schedule, in pieces; raises as `Backend.source` does."""
+    nest, tree = with_twins_merged(nest, tree)
     source_names = _source_names(nest)
     overlap_name, range_name = free_name("may_overlap", source_names), free_name("address_range", source_names)
     reserved = reserved_names(nest) | {overlap_name, range_name}
@@ -78,22 +81,31 @@ def module_parts(nest: Nest, tree: Node, options: CodeOptions) -> ModuleParts:
     places = _scalar_places(nest, tree, loops, reserved)
     reserved |= {place.name for place in places.values()}
     names = vector_names(nest, reserved)
-    if any(loop.vector != 1 for loop in loops_of(tree)):
+    has_vectors = any(loop.vector != 1 for loop in loops_of(tree))
+    if has_vectors:
         reserved |= names.all
-    loops = write_out_unrolled(name_iterators(loops, nest, reserved | {"at"}), reserved | {"at"})
     vectors = VectorText(nest, places, names)
+    loops = name_iterators(loops, nest, reserved | {"at"})
+    if has_vectors:
+        loops = write_register_tiles(loops, vectors, reserved | {"at"})
+    loops = write_out_unrolled(loops, reserved | {"at"})
     loops = write_vectors(loops, vectors, reserved | {"at"})
     is_parallel = has_parallel_loop(loops)
     subscripts = Subscripts(free_name("at", reserved), counting_iterators(loops))
     name = options.function_name or nest.name
+    module_names = frozenset(
+        {*names.operations.values(), subscripts.unsigned, *defined_names(nest.preamble), "np", "math", *dir(builtins)}
+    )
+    printer = LoopPrinter(nest, places, subscripts, vectors, module_names)
     lines = [
         decorator(options, is_parallel=is_parallel),
         signature(nest, name),
         *head_lines(nest, places, overlap_name),
-        *LoopPrinter(nest, places, subscripts, vectors).lines(loops, INDENT, reserved | {subscripts.unsigned}),
+        *printer.lines(loops, INDENT, reserved | {subscripts.unsigned}),
         *_tail_lines(nest, places),
     ]
-    function = "\n".join(lines)
+    tiles = [f"{decorator(options)}\n{tile}" for _, tile in printer.tiles]
+    function = "\n\n\n".join([*tiles, "\n".join(lines)])
     checks = OVERLAP_CHECK.replace("may_overlap", overlap_name).replace("address_range", range_name)
     checks = checks if _needs_overlap_check(nest) else ""
     constants = (
@@ -109,12 +121,8 @@ def module_parts(nest: Nest, tree: Node, options: CodeOptions) -> ModuleParts:
         preamble=decorated_functions(without_imports(nest.preamble), decorator(options)),
         checks=decorated_functions(checks, "@njit(cache=True)" if options.is_cached else "@njit"),
         function=function,
-        operations=_called(function, names.operations) if _has_vectors(loops) else {},
+        operations=_called(function, names.operations) if has_vectors else {},
     )
-
-
-def _has_vectors(loops: LoopNode) -> bool:
-    return any(isinstance(loop, For) and loop.vector != 1 for loop in walk(loops))
 
 
 def _called(function: str, operations: Mapping[str, str]) -> dict[str, str]:

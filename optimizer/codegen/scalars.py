@@ -18,7 +18,7 @@ import islpy as isl
 
 from optimizer.codegen.affine import Affine, largest, number
 from optimizer.codegen.isl_ast import expression_of
-from optimizer.codegen.loop_ast import Bind, Block, Call, For, If, LoopNode, calls, walk
+from optimizer.codegen.loop_ast import Bind, Block, Call, For, If, LoopNode, RegisterTile, calls, walk
 from optimizer.errors import CandidateError
 from optimizer.polyhedral.model import operation_limit
 from optimizer.polyhedral.nest import Access, Array, Nest, Role, Statement
@@ -133,6 +133,8 @@ def _dominates(nest: Nest, node: LoopNode, scalar: str, assigned: bool) -> tuple
             return fine_then and fine_else, after_then and after_else
         case For():
             return _dominates(nest, node.body, scalar, assigned)[0], assigned
+        case RegisterTile():
+            return _dominates(nest, node.loop, scalar, assigned)
 
 
 def _scalar_array(nest: Nest, array: Array) -> ScalarArray:

@@ -10,14 +10,8 @@ from optimizer.codegen.loop_ast import Bind, Block, For, If, LoopNode, block_of,
 from optimizer.codegen.naming import free_name
 from optimizer.codegen.unroll import main_and_rest, most_trips
 from optimizer.codegen.vector_text import NoVectorForm, VectorText
+from optimizer.codegen.vector_unit import host_lanes
 from optimizer.errors import CandidateError
-from optimizer.polyhedral.nest import Nest
-from optimizer.polyhedral.tree import WIDEST_VECTOR
-
-VECTOR_BYTES = {"avx512f": 64, "avx": 32}
-"""What a register holds, by the feature of the processor that brings it; the widest first."""
-LEAST_VECTOR_BYTES = 16
-"""SSE2, NEON."""
 
 
 def write_vectors(node: LoopNode, text: VectorText, taken: AbstractSet[str]) -> LoopNode:
@@ -83,14 +77,3 @@ def _check_shape(loop: For) -> None:
                 raise NoVectorForm("what it runs differs from iteration to iteration")
             case _:
                 pass
-
-
-def host_lanes(nest: Nest, loop: For) -> int:
-    """How many of the widest numbers that the loop touches a register of this machine holds."""
-    import llvmlite.binding as llvm
-
-    touched = {access.array for call in calls(loop.body) for access in nest.statement(call.statement).accesses}
-    bits = max((int(array.dtype[-2:]) for array in nest.arrays if array.name in touched), default=64)
-    features = llvm.get_host_cpu_features()
-    size = next((size for feature, size in VECTOR_BYTES.items() if features.get(feature)), LEAST_VECTOR_BYTES)
-    return min(8 * size // bits, WIDEST_VECTOR)

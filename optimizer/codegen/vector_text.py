@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 
 from optimizer.codegen.affine import Affine, coefficient_of, names_in
 from optimizer.codegen.layout import LINE_LENGTH, laid_out
-from optimizer.codegen.loop_ast import Call, For, calls
+from optimizer.codegen.loop_ast import Call, For, Mask, RegisterTile, calls
 from optimizer.codegen.naming import free_name
 from optimizer.codegen.python_text import expression_text
 from optimizer.codegen.scalars import is_assigned_first
 from optimizer.codegen.statement_text import ScalarPlace, Subscripts, Substitution, affine_of, parsed
-from optimizer.polyhedral.nest import Nest, Role, Statement
+from optimizer.polyhedral.nest import Access, Nest, Role, Statement
 from optimizer.polyhedral.vector_form import VECTOR_FUNCTIONS, VECTOR_OPERATORS
 
-OPERATIONS = ("load", "gather", "store", "scatter", "splat", "minimum", "maximum", "sqrt", "select")
+OPERATIONS = (
+    *("load", "gather", "store", "scatter", "splat", "minimum", "maximum", "sqrt", "select"),
+    *("rounded_like", "load_masked", "store_masked", "lanes_between"),
+)
 """Of `simd`, that generated code calls by name."""
 
 
@@ -59,6 +64,53 @@ class VectorAxis:
     """The scalar variables that have a value of their own in each lane."""
 
 
+@dataclass(slots=True)
+class Registers:
+    """The names of values in a register tile: those that its loop keeps, and those of one of its iterations."""
+
+    taken: set[str]
+    """Names that are not free."""
+    kept: dict[str, Register] = field(default_factory=dict[str, "Register"])
+    """By the text that loads them."""
+    shared: dict[str, str] = field(default_factory=dict[str, str])
+    """Text -> name."""
+    read_masks: list[str] = field(default_factory=list[str])
+    """For each call, of a tile that is not full."""
+    read_mask: str = ""
+    """Of the call that is printed."""
+    new_lines: list[str] = field(default_factory=list[str])
+    """Assignments of names that were given and are not printed yet."""
+
+    def fresh(self, stem: str) -> str:
+        count = sum(1 for name in self.taken if name.startswith(f"{stem}_"))
+        name = free_name(f"{stem}_{count}", self.taken)
+        self.taken.add(name)
+        return name
+
+    def name_of(self, text: str, stem: str) -> str:
+        """Of a value that is the same wherever it is used in an iteration."""
+        if text in self.kept:
+            return self.kept[text].name
+        if text not in self.shared:
+            self.shared[text] = self.fresh(stem)
+            self.new_lines.append(f"{self.shared[text]} = {text}")
+        return self.shared[text]
+
+    def printed(self, indent: str) -> list[str]:
+        lines = [line for text in self.new_lines for line in laid_out(text, indent)]
+        self.new_lines.clear()
+        return lines
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """A register that takes the place of a vector in memory."""
+
+    name: str
+    load: str
+    store: str
+
+
 @dataclass(frozen=True, slots=True)
 class VectorText:
     """Prints statements for all lanes at once."""
@@ -67,8 +119,10 @@ class VectorText:
     places: Mapping[str, ScalarPlace]
     names: VectorNames
 
-    def axis(self, loop: For) -> VectorAxis:
+    def axis(self, loop: For | RegisterTile) -> VectorAxis:
         """Raises NoVectorForm when a scalar variable cannot become a vector."""
+        if isinstance(loop, RegisterTile):
+            return replace(self.axis(loop.loop), iterator=loop.axis)
         accesses = [a for call in calls(loop.body) for a in self.nest.statement(call.statement).accesses]
         variables = {array.name for array in self.nest.arrays if array.role is Role.SCALAR} - self.places.keys()
         assigned = {access.array for access in accesses if access.is_write} & variables
@@ -83,8 +137,63 @@ class VectorText:
         values = dict(zip(self.nest.statement(call.statement).iterators, call.arguments, strict=True))
         self.lines(call, values, axis, Subscripts("", frozenset()), "")
 
+    def subscripts_of(self, access: Access, values: Mapping[str, Affine]) -> tuple[Affine, ...]:
+        """In the array that the code has; raises NoVectorForm."""
+        found = [affine_of(parsed(subscript), values) for subscript in access.subscripts]
+        known = tuple(subscript for subscript in found if subscript is not None)
+        if len(known) < len(found):
+            raise NoVectorForm(f"a subscript of {access.array} is not affine")
+        return known
+
+    def extents(self, array: str) -> list[Affine | None]:
+        """Of an array, as far as they can be told."""
+        return [affine_of(parsed(text), {}) for text in self.nest.array(array).shape]
+
+    def registers(
+        self, tile: RegisterTile, axis: VectorAxis, subscripts: Subscripts, taken: AbstractSet[str]
+    ) -> Registers:
+        """Those that keep what a tile writes, and the masks of one that is not full."""
+        registers = Registers(set(taken))
+        for call, masks in zip_longest(tile.calls, tile.masks):
+            statement = self.nest.statement(call.statement)
+            values = dict(zip(statement.iterators, call.arguments, strict=True))
+            form = _VectorForm(statement, values, values, self.places, subscripts, axis, self.names)
+            (assignment,) = ast.parse(statement.body).body
+            assert isinstance(assignment, ast.Assign | ast.AugAssign)
+            target = assignment.targets[0] if isinstance(assignment, ast.Assign) else assignment.target
+            array, load = form.load_text(target)
+            if load not in registers.kept:
+                name = registers.fresh(array)
+                registers.kept[load] = Register(name, load, form.store(target, name))
+            if masks is not None:
+                own, read = (self._mask(mask, axis, registers) for mask in masks)
+                registers.read_masks.append(read)
+                register = registers.kept[load]
+                load_name, store_name = self.names.operations["load_masked"], self.names.operations["store_masked"]
+                _, index = form.place(target)
+                registers.kept[load] = Register(
+                    register.name,
+                    f"{load_name}({array}, {index}, {own})",
+                    f"{store_name}({array}, {index}, {register.name}, {own})",
+                )
+        return registers
+
+    def _mask(self, mask: Mask, axis: VectorAxis, registers: Registers) -> str:
+        numbers = ", ".join(expression_text(number) for number in (mask.at, mask.first, mask.last))
+        return registers.name_of(f"{self.names.operations['lanes_between']}({numbers}, {axis.lanes})", "mask")
+
+    def _dtype(self, target: ast.expr) -> str:
+        name = next(node.id for node in ast.walk(target) if isinstance(node, ast.Name))
+        return self.nest.array(name).dtype
+
     def lines(
-        self, call: Call, values: Mapping[str, Affine], axis: VectorAxis, subscripts: Subscripts, indent: str
+        self,
+        call: Call,
+        values: Mapping[str, Affine],
+        axis: VectorAxis,
+        subscripts: Subscripts,
+        indent: str,
+        registers: Registers | None = None,
     ) -> list[str]:
         """The assignment; `values`: how the statement's iterators are printed, `subscripts`: those of single elements.
 
@@ -92,7 +201,7 @@ class VectorText:
         """
         statement = self.nest.statement(call.statement)
         arguments = dict(zip(statement.iterators, call.arguments, strict=True))
-        form = _VectorForm(statement, arguments, values, self.places, subscripts, axis, self.names)
+        form = _VectorForm(statement, arguments, values, self.places, subscripts, axis, self.names, registers)
         (assignment,) = ast.parse(statement.body).body
         match assignment:
             case ast.Assign(targets=[target], value=value):
@@ -104,6 +213,10 @@ class VectorText:
         computed = ast.unparse(form.vector_of(value))
         if isinstance(target, ast.Name) and target.id in axis.scalars:
             return laid_out(f"{self.names.scalars[target.id]} = {computed}", indent)
+        if registers is not None:
+            # Whatever is added to a float64 gives one.
+            is_rounded = isinstance(assignment, ast.AugAssign) and self._dtype(target) == "float64"
+            return laid_out(form.keep(target, computed, is_rounded=is_rounded), indent)
         line = form.store(target, computed)
         if len(indent + line) <= LINE_LENGTH:
             return [indent + line]
@@ -133,6 +246,7 @@ class _VectorForm:
     subscripts: Subscripts
     axis: VectorAxis
     names: VectorNames
+    registers: Registers | None = None
 
     def store(self, target: ast.expr, value: str) -> str:
         element = self._element(target)
@@ -142,6 +256,24 @@ class _VectorForm:
             return self._call("store", element.array, element.index, value)
         return self._call("scatter", element.array, element.index, _tuple([str(s) for s in element.steps]), value)
 
+    def place(self, target: ast.expr) -> tuple[str, str]:
+        """The array and the subscripts of a row that is written."""
+        element = self._element(target)
+        assert element is not None, "what is written is an element of an array"
+        return element.array, element.index
+
+    def load_text(self, target: ast.expr) -> tuple[str, str]:
+        """The array that a row of is written, and how to load what is there."""
+        array, index = self.place(target)
+        return array, self._call("load", array, index, str(self.axis.lanes))
+
+    def keep(self, target: ast.expr, value: str, *, is_rounded: bool) -> str:
+        """The assignment to a register; `is_rounded`: the value has the type that the array has."""
+        assert self.registers is not None
+        _, load = self.load_text(target)
+        name = self.registers.kept[load].name
+        return f"{name} = {value if is_rounded else self._call('rounded_like', name, value)}"
+
     def vector_of(self, node: ast.expr) -> ast.expr:
         """A value that is the same in all lanes becomes a vector as well."""
         value = self._value(node)
@@ -150,7 +282,10 @@ class _VectorForm:
     def _value(self, node: ast.expr) -> ast.expr:
         """A vector where it varies from lane to lane; else a number."""
         if not self._varies(node):
-            return Substitution(self.statement, self.values, self.places, self.subscripts).visit(_copy(node))
+            value = Substitution(self.statement, self.values, self.places, self.subscripts).visit(_copy(node))
+            if self.registers is not None and any(isinstance(part, ast.Subscript) for part in ast.walk(value)):
+                return ast.Name(self.registers.name_of(ast.unparse(value), "x"), ast.Load())
+            return value
         match node:
             case ast.Name(name) if name in self.axis.scalars:
                 return ast.Name(self.names.scalars[name], ast.Load())
@@ -223,9 +358,15 @@ class _VectorForm:
         element = self._element(node)
         assert element is not None, "a name that varies has a place in memory or in a register"
         if element.is_row:
-            return parsed(self._call("load", element.array, element.index, str(self.axis.lanes)))
-        steps = _tuple([str(step) for step in element.steps])
-        return parsed(self._call("gather", element.array, element.index, steps, str(self.axis.lanes)))
+            text = self._call("load", element.array, element.index, str(self.axis.lanes))
+        else:
+            steps = _tuple([str(step) for step in element.steps])
+            text = self._call("gather", element.array, element.index, steps, str(self.axis.lanes))
+        if self.registers is None:
+            return parsed(text)
+        if self.registers.read_mask and text not in self.registers.kept:
+            text = self._call("load_masked", element.array, element.index, self.registers.read_mask)
+        return parsed(self.registers.name_of(text, element.array))
 
     def _element(self, node: ast.expr) -> _Element | None:
         """The element of an array that a name or subscript means; None for a plain variable."""

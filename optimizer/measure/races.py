@@ -19,7 +19,7 @@ MOST_NOTES = 300_000
 """Of a call, so many uses are noted, which takes about a second."""
 LOOP, READ, WRITE, LANES = (f"__loopwright_{name}__" for name in ("loop", "read", "write", "lanes"))
 VECTOR_MODULE = "optimizer.codegen.simd"
-MEMORY_OPERATIONS = frozenset({"load", "gather", "store", "scatter"})
+MEMORY_OPERATIONS = frozenset({"load", "load_masked", "gather", "store", "store_masked", "scatter"})
 """Of that module: they use elements of their first argument."""
 
 
@@ -125,6 +125,10 @@ class NotedArray:
     watch: RaceWatch
     name: str
     array: Any
+
+    @property
+    def dtype(self) -> Any:
+        return self.array.dtype
 
     def __getitem__(self, index: Any) -> Any:
         return self.array[self.watch.read(self.name, self.array, index)]

@@ -22,7 +22,9 @@ CARRIED = 4.0
 STRIDED = 2.0
 """Price of an access that jumps through memory."""
 VECTOR = 0.3
-"""What a vectorized iteration costs of a scalar one."""
+"""What a vectorized iteration costs of a scalar one, ..."""
+IN_REGISTERS = 0.05
+"""... and what one in a register tile does."""
 START_OF_THREADS = 5_000.0
 """Price of starting and joining the threads once, in the same unit (about a nanosecond)."""
 
@@ -132,6 +134,8 @@ def tree_price(
             case Sequence():
                 return sum(price(part, innermost, under_threads) for part in node.parts)
             case Loop():
+                if node.vector != 1 and node.unroll == 0:
+                    return price(node.body, None, under_threads) * IN_REGISTERS
                 below = price(node.body, node.name, under_threads or node.is_parallel)
                 starts = _executions(model, tree, node.name, trips) if node.is_parallel else 0.0
                 return below + START_OF_THREADS * starts

@@ -8,22 +8,20 @@ and give the outermost possible loop to the threads. Every move is judged on the
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
 from typing import cast
 
 import joblib
 
-from optimizer.errors import StepError
-from optimizer.polyhedral.legality import Legal, can_be_parallel, judge
+from optimizer.polyhedral.draft import Draft
 from optimizer.polyhedral.locality import iteration_price, tree_price
 from optimizer.polyhedral.model import Model, model_of
 from optimizer.polyhedral.nest import Nest
+from optimizer.polyhedral.register_templates import eliminations, register_tilings
 from optimizer.polyhedral.schedule import Schedule
-from optimizer.polyhedral.steps import Step
 from optimizer.polyhedral.steps.autoschedule import FUSIONS, Autoschedule
 from optimizer.polyhedral.steps.distribute import Distribute
-from optimizer.polyhedral.steps.parallel import Parallel
 from optimizer.polyhedral.steps.reorder import Reorder
 from optimizer.polyhedral.steps.split import Split
 from optimizer.polyhedral.steps.structure import around, chains
@@ -35,42 +33,6 @@ TILES: tuple[tuple[int, ...], ...] = ((64, 64, 64, 64), (), (32, 32, 32, 32), (8
 """Tile sizes from the outermost loop of a chain in, those that pay most often first; none is no tiling."""
 
 
-@dataclass(frozen=True)
-class Draft:
-    """A legal schedule under construction."""
-
-    model: Model
-    steps: tuple[Step, ...]
-    tree: Node
-    _parallel: dict[str, bool] = field(default_factory=dict[str, bool], repr=False, compare=False)
-
-    def is_parallel(self, loop: str) -> bool:
-        """Whether a loop carries no dependence."""
-        if loop not in self._parallel:
-            self._parallel[loop] = can_be_parallel(self.model, self.tree, loop)
-        return self._parallel[loop]
-
-    def with_threads_on(self, loop: str) -> Draft | None:
-        """With a loop that carries nothing parallel, which changes no order: there is nothing to judge."""
-        try:
-            tree = Parallel(loop).apply(self.model.nest, self.tree)
-        except StepError:
-            return None
-        return Draft(self.model, (*self.steps, Parallel(loop)), tree, self._parallel)
-
-    def then(self, *steps: Step) -> Draft | None:
-        """With these steps added, if they apply and the whole is still legal."""
-        tree = self.tree
-        try:
-            for step in steps:
-                tree = step.apply(self.model.nest, tree)
-        except StepError:
-            return None
-        if judge(self.model, tree).legal is not Legal.YES:
-            return None
-        return Draft(self.model, (*self.steps, *steps), tree)
-
-
 @dataclass(frozen=True, slots=True)
 class Family:
     """One order of the loops, untiled and with several tile sizes."""
@@ -80,14 +42,17 @@ class Family:
     """Each with the text of the tree that it comes to."""
 
 
-def templates(model: Model, sizes: Mapping[str, int], threads: int, jobs: int = 1) -> tuple[Schedule, ...]:
+def templates(
+    model: Model, sizes: Mapping[str, int], threads: int, jobs: int = 1, register_tile: tuple[int, int] = (8, 24)
+) -> tuple[Schedule, ...]:
     """All templates of a nest without repeats: one of each family in turn, the most promising first.
 
-    `jobs` processes find the members of the families; how many they are changes nothing in the answer.
+    `register_tile` are the rows and columns that the machine's registers hold. `jobs` processes find the members of the
+    families; how many they are changes nothing in the answer.
     """
     orders = [Schedule(order.steps) for order in _orders(model)]
     found = joblib.Parallel(n_jobs=min(jobs, len(orders)))(
-        joblib.delayed(family_of)(model.nest, order, sizes, threads) for order in orders
+        joblib.delayed(family_of)(model.nest, order, sizes, threads, register_tile) for order in orders
     )
     families = sorted(cast("list[Family]", found), key=lambda family: family.price)
     in_turn = chain.from_iterable(zip_longest(*(family.members for family in families)))
@@ -97,11 +62,15 @@ def templates(model: Model, sizes: Mapping[str, int], threads: int, jobs: int = 
     return tuple(schedule for schedule in distinct.values() if schedule.steps)
 
 
-def family_of(nest: Nest, order: Schedule, sizes: Mapping[str, int], threads: int) -> Family:
+def family_of(
+    nest: Nest, order: Schedule, sizes: Mapping[str, int], threads: int, register_tile: tuple[int, int]
+) -> Family:
     """The family of one legal order of the loops, with the lowest price among its members."""
     model = model_of(nest)
     start = Draft(model, order.steps, order.apply(nest))
-    drafts = [_threaded(tiled) if threads > 1 else tiled for tiled in _tilings(start)]
+    in_registers = (*register_tilings(start, register_tile, threads), *eliminations(start, register_tile, threads))
+    tilings = (*in_registers, *_tilings(start))
+    drafts = [_threaded(tiled) if threads > 1 else tiled for tiled in tilings]
     price = min(tree_price(model, draft.tree, sizes, draft.is_parallel, threads) for draft in drafts)
     return Family(price, tuple((Schedule(draft.steps), show(draft.tree)) for draft in drafts))
 
@@ -199,9 +168,11 @@ def _tiled(draft: Draft, sizes: tuple[int, ...]) -> Draft:
 
 
 def _threaded(draft: Draft) -> Draft:
-    """Each part of the tree gives its outermost possible loop to the threads."""
-    for path in tuple(_outermost(draft.tree)):
-        draft = _with_threads(draft, path) or draft
+    """Each part of the tree without threads gives its outermost possible loop to them."""
+    for name in tuple(_outermost(draft.tree)):
+        loop = find_loop(draft.tree, name)
+        if loop is not None and not any(inner.is_parallel for inner in loops(loop)):
+            draft = _with_threads(draft, name) or draft
     return draft
 
 

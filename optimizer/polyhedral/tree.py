@@ -171,8 +171,8 @@ def inconsistencies(tree: Node) -> tuple[str, ...]:
                     found.append(f"{node.name} is parallel inside a parallel loop")
                 if node.is_parallel and node.unroll != 1:
                     found.append(f"{node.name} is parallel and unrolled")
-                if node.vector != 1 and (node.is_parallel or node.unroll != 1):
-                    found.append(f"{node.name} is vectorized, and parallel or unrolled")
+                if node.vector != 1 and (node.is_parallel or node.unroll > 1):
+                    found.append(f"{node.name} is vectorized, and parallel or unrolled in part")
                 visit(node.body, (*around, node))
             case Sequence():
                 if len(node.parts) < 2 and node is not tree:

@@ -10,19 +10,23 @@ only a store converts to the type of an array.
 """
 
 from optimizer.codegen.simd.arithmetic import maximum, minimum, select, sqrt, sum_of_lanes
-from optimizer.codegen.simd.memory import gather, load, scatter, store
-from optimizer.codegen.simd.vector import Vector, splat
+from optimizer.codegen.simd.memory import gather, lanes_between, load, load_masked, scatter, store, store_masked
+from optimizer.codegen.simd.vector import Vector, rounded_like, splat
 
 __all__ = [
     "Vector",
     "gather",
+    "lanes_between",
     "load",
+    "load_masked",
     "maximum",
     "minimum",
+    "rounded_like",
     "scatter",
     "select",
     "splat",
     "sqrt",
     "store",
+    "store_masked",
     "sum_of_lanes",
 ]

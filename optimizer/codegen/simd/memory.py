@@ -28,6 +28,24 @@ def store(array: Any, index: Any, vector: Any) -> None:
     scatter(array, index, _to_the_next(index), vector)
 
 
+def load_masked(array: Any, index: Any, mask: Any) -> Any:
+    """As `load` where the mask has True; 0 elsewhere, where nothing is read."""
+    zero = array.dtype.type(0)
+    return Lanes(zero if place is None else array[place] for place in _masked_places(index, mask))
+
+
+def store_masked(array: Any, index: Any, vector: Any, mask: Any) -> None:
+    """As `store` where the mask has True; nothing is written elsewhere."""
+    for place, number in zip(_masked_places(index, mask), vector, strict=True):
+        if place is not None:
+            array[place] = number
+
+
+def lanes_between(lane: int, first: int, last: int, lanes: int) -> Any:
+    """The mask of the numbers `lane`, `lane + 1`, ... that are from `first` up to, not including, `last`."""
+    return Lanes(first <= number < last for number in range(int(lane), int(lane) + lanes))
+
+
 def scatter(array: Any, index: Any, steps: Any, vector: Any) -> None:
     """Write elements at `index`, `index + steps`, `index + 2 * steps`, ..."""
     for place, number in zip(_places(index, steps, len(vector)), vector, strict=True):
@@ -40,12 +58,20 @@ def _to_the_next(index: Any) -> Any:
 
 def _places(index: Any, steps: Any, lanes: int) -> Iterator[tuple[int, ...]]:
     """The subscripts of each lane's element; compiled, a negative one does not count from the end."""
+    return (_place_of(index, steps, lane) for lane in range(lanes))
+
+
+def _masked_places(index: Any, mask: Any) -> Iterator[tuple[int, ...] | None]:
+    """Of a row; None where the mask has False."""
+    return (_place_of(index, _to_the_next(index), lane) if is_on else None for lane, is_on in enumerate(mask))
+
+
+def _place_of(index: Any, steps: Any, lane: int) -> tuple[int, ...]:
     starts, steps = (index, steps) if isinstance(index, tuple) else ((index,), (steps,))
-    for lane in range(lanes):
-        place = tuple(int(start) + lane * step for start, step in zip(starts, steps, strict=True))
-        if min(place) < 0:
-            raise IndexError(f"index {place} is negative")
-        yield place
+    place = tuple(int(start) + lane * step for start, step in zip(starts, steps, strict=True))
+    if min(place) < 0:
+        raise IndexError(f"index {place} is negative")
+    return place
 
 
 @type_callable(load)
@@ -114,6 +140,92 @@ def compile_scatter(context: Any, builder: Any, signature: Any, arguments: Any) 
     vector = converted(context, builder, arguments[3], kind, array.dtype, kind.lanes)
     _store_lanes(builder, vector, address, _distance(context, builder, steps, arguments[2], strides))
     return context.get_dummy_value()
+
+
+@type_callable(load_masked)
+def type_load_masked(context: Any) -> Any:
+    return lambda array, index, mask: Vector(array.dtype, mask.lanes) if _is_masked(array, mask) else None
+
+
+@type_callable(store_masked)
+def type_store_masked(context: Any) -> Any:
+    return lambda array, index, vector, mask: _type_stored(array, vector) if _is_masked(array, mask) else None
+
+
+def _is_masked(array: Any, mask: Any) -> bool:
+    return isinstance(array, types.Array) and isinstance(mask, Vector) and mask.dtype == types.boolean
+
+
+@type_callable(lanes_between)
+def type_lanes_between(context: Any) -> Any:
+    def typer(lane: Any, first: Any, last: Any, lanes: Any) -> Any:
+        is_known = isinstance(lanes, types.IntegerLiteral)
+        return Vector(types.boolean, lanes.literal_value) if is_known else None
+
+    return typer
+
+
+@lower_builtin(lanes_between, types.Integer, types.Integer, types.Integer, types.IntegerLiteral)
+def compile_lanes_between(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    kinds, lanes = signature.args[:3], signature.return_type.lanes
+    lane, first, last = (
+        converted(context, builder, value, kind, types.int64, lanes)
+        for value, kind in zip(arguments[:3], kinds, strict=True)
+    )
+    numbers = builder.add(lane, ir.Constant(lane.type, list(range(lanes))))
+    above = builder.icmp_signed("<=", first, numbers)
+    return builder.and_(above, builder.icmp_signed("<", numbers, last))
+
+
+@lower_builtin(load_masked, types.Array, types.Any, Vector)
+def compile_load_masked(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    array = signature.args[0]
+    address, strides = _place(context, builder, signature, arguments)
+    vector = context.get_value_type(signature.return_type)
+    if array.layout == "C":
+        pointer = builder.bitcast(address, vector.as_pointer())
+        kind = ir.FunctionType(vector, [pointer.type, ir.IntType(32), arguments[2].type, vector])
+        function = _intrinsic(builder, "load", kind, vector)
+        align = ir.IntType(32)(array.dtype.bitwidth // 8)
+        zero = ir.Constant(vector, [0] * vector.count)
+        return builder.call(function, [pointer, align, arguments[2], zero])
+    values = cgutils.alloca_once_value(builder, ir.Constant(vector, [0] * vector.count))
+    for lane, place in _masked_lanes(builder, arguments[2], address, strides[-1]):
+        changed = builder.insert_element(builder.load(values), builder.load(place), lane)
+        builder.store(changed, values)
+    return builder.load(values)
+
+
+@lower_builtin(store_masked, types.Array, types.Any, Vector, Vector)
+def compile_store_masked(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    array, _, kind, _ = signature.args
+    address, strides = _place(context, builder, signature, arguments)
+    vector = converted(context, builder, arguments[2], kind, array.dtype, kind.lanes)
+    if array.layout == "C":
+        pointer = builder.bitcast(address, vector.type.as_pointer())
+        kind = ir.FunctionType(ir.VoidType(), [vector.type, pointer.type, ir.IntType(32), arguments[3].type])
+        function = _intrinsic(builder, "store", kind, vector.type)
+        builder.call(function, [vector, pointer, ir.IntType(32)(array.dtype.bitwidth // 8), arguments[3]])
+        return context.get_dummy_value()
+    for lane, place in _masked_lanes(builder, arguments[3], address, strides[-1]):
+        builder.store(builder.extract_element(vector, lane), place)
+    return context.get_dummy_value()
+
+
+def _intrinsic(builder: Any, what: str, kind: Any, vector: Any) -> Any:
+    """LLVM's masked load or store of a vector."""
+    letter = "i" if isinstance(vector.element, ir.IntType) else "f"
+    bits = {"double": 64, "float": 32}.get(str(vector.element)) or vector.element.width
+    name = f"llvm.masked.{what}.v{vector.count}{letter}{bits}.p0"
+    return cgutils.get_or_insert_function(builder.module, kind, name)
+
+
+def _masked_lanes(builder: Any, mask: Any, address: Any, distance: Any) -> Iterator[tuple[Any, Any]]:
+    """Each lane and the address of its element, in a block of code that runs where the mask has True."""
+    for lane in range(mask.type.count):
+        number = ir.IntType(32)(lane)
+        with builder.if_then(builder.extract_element(mask, number)):
+            yield number, _lane_address(builder, address, distance, lane)
 
 
 def _place(context: Any, builder: Any, signature: Any, arguments: Any) -> tuple[Any, Any]:

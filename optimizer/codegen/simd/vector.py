@@ -48,6 +48,22 @@ def compile_splat(context: Any, builder: Any, signature: Any, arguments: Any) ->
     return converted(context, builder, arguments[0], signature.args[0], vector.dtype, vector.lanes)
 
 
+def rounded_like(register: Any, value: Any) -> Any:
+    """`value` as numbers of the type that `register` has: what is there after a store into such an array."""
+    return Lanes(type(kept)(number) for kept, number in zip(register, value, strict=True))
+
+
+@type_callable(rounded_like)
+def type_rounded_like(context: Any) -> Any:
+    return lambda register, value: register if isinstance(register, Vector) and isinstance(value, Vector) else None
+
+
+@lower_builtin(rounded_like, Vector, Vector)
+def compile_rounded_like(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    register, kind = signature.args
+    return converted(context, builder, arguments[1], kind, register.dtype, register.lanes)
+
+
 def converted(context: Any, builder: Any, value: Any, kind: Any, dtype: Any, lanes: int) -> Any:
     """A vector, or a number for all lanes, as a vector of the type of number that is wanted."""
     target = context.get_value_type(Vector(dtype, lanes))

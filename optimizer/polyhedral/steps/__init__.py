@@ -10,6 +10,7 @@ from optimizer.polyhedral.steps.distribute import Distribute
 from optimizer.polyhedral.steps.fuse import Fuse
 from optimizer.polyhedral.steps.interchange import Interchange
 from optimizer.polyhedral.steps.parallel import Parallel
+from optimizer.polyhedral.steps.register_tile import RegisterTile
 from optimizer.polyhedral.steps.reorder import Reorder
 from optimizer.polyhedral.steps.reorder_statements import ReorderStatements
 from optimizer.polyhedral.steps.reverse import Reverse
@@ -41,6 +42,7 @@ STEPS: Mapping[str, type[Step]] = MappingProxyType(
         "unroll": Unroll,
         "unroll_and_jam": UnrollAndJam,
         "vectorize": Vectorize,
+        "register_tile": RegisterTile,
     }
 )
 

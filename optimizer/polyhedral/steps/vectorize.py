@@ -52,7 +52,7 @@ class Vectorize(Step):
             raise StepError(f"{self.loop} is unrolled, so it cannot be vectorized")
         if loop.vector == self.lanes:
             raise StepError(f"{self.loop} is vectorized like that already")
-        if reason := _obstacle(nest, loop):
+        if reason := vector_obstacle(nest, loop):
             near = (str(replace(self, loop=other.name)) for other in loops(tree) if _can_be_vector(nest, other))
             raise StepError(f"{self.loop} cannot be vectorized: {reason}", tuple(near))
         return replace_loop(tree, self.loop, lambda loop: replace(loop, vector=self.lanes))
@@ -67,9 +67,9 @@ class Vectorize(Step):
 
 def _can_be_vector(nest: Nest, loop: Loop) -> bool:
     is_plain = not loop.is_parallel and loop.unroll == loop.vector == 1
-    return is_plain and not loop_inside(loop) and not _obstacle(nest, loop)
+    return is_plain and not loop_inside(loop) and not vector_obstacle(nest, loop)
 
 
-def _obstacle(nest: Nest, loop: Loop) -> str:
+def vector_obstacle(nest: Nest, loop: Loop) -> str:
     statements = dict.fromkeys(leaf.statement for leaf in leaves(loop.body))
     return next(filter(None, (obstacle(nest, nest.statement(name)) for name in statements)), "")

@@ -1,0 +1,48 @@
+"""A schedule under construction that stays legal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from optimizer.errors import StepError
+from optimizer.polyhedral.legality import Legal, can_be_parallel, judge
+from optimizer.polyhedral.model import Model
+from optimizer.polyhedral.steps import Step
+from optimizer.polyhedral.steps.parallel import Parallel
+from optimizer.polyhedral.tree import Node
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A legal schedule under construction."""
+
+    model: Model
+    steps: tuple[Step, ...]
+    tree: Node
+    _parallel: dict[str, bool] = field(default_factory=dict[str, bool], repr=False, compare=False)
+
+    def is_parallel(self, loop: str) -> bool:
+        """Whether a loop carries no dependence."""
+        if loop not in self._parallel:
+            self._parallel[loop] = can_be_parallel(self.model, self.tree, loop)
+        return self._parallel[loop]
+
+    def with_threads_on(self, loop: str) -> Draft | None:
+        """With a loop that carries nothing parallel, which changes no order: there is nothing to judge."""
+        try:
+            tree = Parallel(loop).apply(self.model.nest, self.tree)
+        except StepError:
+            return None
+        return Draft(self.model, (*self.steps, Parallel(loop)), tree, self._parallel)
+
+    def then(self, *steps: Step) -> Draft | None:
+        """With these steps added, if they apply and the whole is still legal."""
+        tree = self.tree
+        try:
+            for step in steps:
+                tree = step.apply(self.model.nest, tree)
+        except StepError:
+            return None
+        if judge(self.model, tree).legal is not Legal.YES:
+            return None
+        return Draft(self.model, (*self.steps, *steps), tree)

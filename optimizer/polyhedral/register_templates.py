@@ -1,0 +1,174 @@
+"""Templates with register tiles, for chains of loops that add up into an array."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import permutations
+
+from optimizer.polyhedral.draft import Draft
+from optimizer.polyhedral.locality import strides
+from optimizer.polyhedral.steps import Step
+from optimizer.polyhedral.steps.distribute import Distribute
+from optimizer.polyhedral.steps.register_tile import RegisterTile
+from optimizer.polyhedral.steps.reorder import Reorder
+from optimizer.polyhedral.steps.split import Split
+from optimizer.polyhedral.steps.structure import chains, loop_named, tile_name
+from optimizer.polyhedral.steps.tile import Tile
+from optimizer.polyhedral.tree import Leaf, Loop, leaves, loops
+
+DEPTHS = (256, None)
+"""How many iterations of the loop around a register tile run before the next tile: what they read stays in a cache.
+None: all."""
+
+
+BLOCK_VECTORS = 4
+"""A block of an elimination is as wide as so many register tiles."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulation:
+    """The loops of a chain by what they do to the array that its statements add to."""
+
+    others: tuple[str, ...]
+    rows: str
+    """Walks from row to row."""
+    columns: str
+    """Walks along a row."""
+    depth: str
+    """Stays at an element."""
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        return (*self.others, self.rows, self.columns, self.depth)
+
+
+def register_tilings(draft: Draft, shape: tuple[int, int], threads: int) -> Iterator[Draft]:
+    """The draft with a register tile in every chain that can have one, for each depth; none where no chain can."""
+    for depth in DEPTHS:
+        tiled = draft
+        for chain in tuple(chains(draft.tree)):
+            tiled = _tiled(tiled, chain, shape, depth, threads) or tiled
+        if tiled is not draft:
+            yield tiled
+
+
+def _tiled(
+    draft: Draft, chain: tuple[Loop, ...], shape: tuple[int, int], depth: int | None, threads: int
+) -> Draft | None:
+    for found in _accumulations(draft, chain):
+        arranged = _arranged(draft, found.order, tuple(loop.name for loop in chain))
+        if arranged is not None and depth is not None:
+            arranged = _cut(arranged, found, depth)
+        if arranged is None:
+            continue
+        before = {loop.name for loop in loops(arranged.tree)}
+        tiled = arranged.then(RegisterTile(((found.rows, shape[0]), (found.columns, shape[1]))))
+        if tiled is not None:
+            tiles = [loop.name for loop in loops(tiled.tree) if loop.name not in before]
+            return _threaded(tiled, [*found.others, *tiles]) if threads > 1 else tiled
+    return None
+
+
+def eliminations(draft: Draft, shape: tuple[int, int], threads: int) -> Iterator[Draft]:
+    """The draft with a chain of three loops as a blocked elimination: LU, Cholesky and their like.
+
+    Of each block of the depth come first the rows that later ones need, then all rows below on threads: there the
+    columns of the block, and then the update of all columns to the right in a register tile.
+    """
+    size = BLOCK_VECTORS * shape[1]
+    for chain in tuple(chains(draft.tree)):
+        if len(chain) != 3 or any(loops(chain[-1].body)):
+            continue
+        for rows, columns, depth in permutations([loop.name for loop in chain], 3):
+            if not any(_accumulates(draft, leaf, rows, columns, depth) for leaf in leaves(chain[-1])):
+                continue
+            tiles, blocked = _then(draft, Tile(((depth, size), (rows, size), (columns, size))))
+            block, row_tiles, column_tiles = tiles or ("", "", "")
+            below, blocked = _then(blocked, Split(row_tiles, f"{block} + 1"))
+            right, blocked = _then(blocked, Split(below[1] if below else "", f"{block} + 1"))
+            if blocked is None or len(right) < 4:
+                continue
+            parts = [below[0]]
+            if not blocked.is_parallel(below[0]):
+                # What a row's update needs of other rows comes first for all of them.
+                apart, distributed = _then(blocked, Distribute(below[0]))
+                parts, blocked = [*parts, *apart[:1]], distributed or blocked
+            updated = _update(blocked, right[1:], shape)
+            if updated is not None:
+                yield _on_threads(updated, parts, column_tiles, block) if threads > 1 else updated
+
+
+def _then(draft: Draft | None, step: Step) -> tuple[list[str], Draft | None]:
+    """The draft with a step, and its new loops, outer before inner."""
+    changed = None if draft is None else draft.then(step)
+    if draft is None or changed is None:
+        return [], None
+    before = {loop.name for loop in loops(draft.tree)}
+    return [loop.name for loop in loops(changed.tree) if loop.name not in before], changed
+
+
+def _update(draft: Draft, names: list[str], shape: tuple[int, int]) -> Draft | None:
+    """With a register tile in the perfect nest of these loops, other statements taken out of it."""
+    for rows, columns, depth in permutations(names, 3):
+        inside = tuple(leaves(loop_named(draft.tree, rows)))
+        if all(_accumulates(draft, leaf, rows, columns, depth) for leaf in inside):
+            return draft.then(RegisterTile(((rows, shape[0]), (columns, shape[1]))))
+        if any(_accumulates(draft, leaf, rows, columns, depth) for leaf in inside):
+            apart = draft.then(*(Distribute(name) for name in reversed(names)))
+            if apart is not None:
+                return apart.then(RegisterTile(((rows, shape[0]), (columns, shape[1]))))
+    return None
+
+
+def _on_threads(draft: Draft, parts: list[str], column_tiles: str, block: str) -> Draft:
+    """The rows below a block on threads, and of its own rows the columns to the right."""
+    for part in parts:
+        threaded = draft.with_threads_on(part) if draft.is_parallel(part) else None
+        draft = threaded or draft
+    right, split = _then(draft, Split(column_tiles, f"{block} + 1"))
+    threaded = split.with_threads_on(right[0]) if split is not None and split.is_parallel(right[0]) else None
+    return threaded or draft
+
+
+def _accumulates(draft: Draft, leaf: Leaf, rows: str, columns: str, depth: str) -> bool:
+    jumps = {name: _written_jump(draft, leaf, name) for name in (rows, columns, depth)}
+    return jumps[depth] == 0.0 and jumps[columns] == 1.0 and jumps[rows] > 1
+
+
+def _accumulations(draft: Draft, chain: tuple[Loop, ...]) -> Iterator[Accumulation]:
+    """Every way to see a chain as one; `chain` ends in statements."""
+    if len(chain) < 3 or any(loops(chain[-1].body)) or any(loop.is_parallel for loop in chain):
+        return
+    inside = tuple(leaves(chain[-1]))
+    names = [loop.name for loop in chain]
+    for rows, columns, depth in permutations(names, 3):
+        if all(_accumulates(draft, leaf, rows, columns, depth) for leaf in inside):
+            yield Accumulation(tuple(n for n in names if n not in (rows, columns, depth)), rows, columns, depth)
+
+
+def _written_jump(draft: Draft, leaf: Leaf, loop: str) -> float:
+    """How far what a statement writes moves with a loop."""
+    accesses = draft.model.nest.statement(leaf.statement).accesses
+    jumps = strides(draft.model, leaf, loop)
+    return next((jump for access, jump in zip(accesses, jumps, strict=False) if access.is_write), -1.0)
+
+
+def _arranged(draft: Draft, order: tuple[str, ...], now: tuple[str, ...]) -> Draft | None:
+    return draft if order == now else draft.then(Reorder(order))
+
+
+def _cut(draft: Draft, found: Accumulation, depth: int) -> Draft | None:
+    """The depth cut into pieces, all of one before the next."""
+    piece = tile_name(found.depth)
+    order = (*found.others, piece, found.rows, found.columns, found.depth)
+    return draft.then(Tile(((found.depth, depth),)), Reorder(order))
+
+
+def _threaded(draft: Draft, candidates: list[str]) -> Draft:
+    """The first of the loops that can runs on threads, the pieces of the depth outside of it."""
+    for place, name in enumerate(candidates):
+        if draft.is_parallel(name):
+            moved = draft if place == 0 else draft.then(Reorder((name, *candidates[:place]))) or draft
+            return moved.with_threads_on(name) or draft
+    return draft
