@@ -9,7 +9,7 @@ from optimizer.polyhedral.legality import Legal, can_be_parallel, judge
 from optimizer.polyhedral.model import Model
 from optimizer.polyhedral.steps import Step
 from optimizer.polyhedral.steps.parallel import Parallel
-from optimizer.polyhedral.tree import Node
+from optimizer.polyhedral.tree import Node, loops
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,11 @@ class Draft:
         if loop not in self._parallel:
             self._parallel[loop] = can_be_parallel(self.model, self.tree, loop)
         return self._parallel[loop]
+
+    def new_loops(self, before: Draft) -> list[str]:
+        """Those that this draft has and an earlier one has not, outer before inner."""
+        known = {loop.name for loop in loops(before.tree)}
+        return [loop.name for loop in loops(self.tree) if loop.name not in known]
 
     def with_threads_on(self, loop: str) -> Draft | None:
         """With a loop that carries nothing parallel, which changes no order: there is nothing to judge."""

@@ -23,6 +23,8 @@ STRIDED = 2.0
 """Price of an access that jumps through memory."""
 VECTOR = 0.3
 """What a vectorized iteration costs of a scalar one, ..."""
+CHOSEN_VECTOR = 0.9
+"""... what one does that the schedule made a vector, ..."""
 IN_REGISTERS = 0.05
 """... and what one in a register tile does."""
 START_OF_THREADS = 5_000.0
@@ -137,6 +139,8 @@ def tree_price(
                 if node.vector != 1 and node.unroll == 0:
                     return price(node.body, None, under_threads) * IN_REGISTERS
                 below = price(node.body, node.name, under_threads or node.is_parallel)
+                if node.vector != 1:
+                    below *= CHOSEN_VECTOR
                 starts = _executions(model, tree, node.name, trips) if node.is_parallel else 0.0
                 return below + START_OF_THREADS * starts
 

@@ -8,7 +8,6 @@ from itertools import permutations
 
 from optimizer.polyhedral.draft import Draft
 from optimizer.polyhedral.locality import strides
-from optimizer.polyhedral.steps import Step
 from optimizer.polyhedral.steps.distribute import Distribute
 from optimizer.polyhedral.steps.register_tile import RegisterTile
 from optimizer.polyhedral.steps.reorder import Reorder
@@ -62,11 +61,10 @@ def _tiled(
             arranged = _cut(arranged, found, depth)
         if arranged is None:
             continue
-        before = {loop.name for loop in loops(arranged.tree)}
         tiled = arranged.then(RegisterTile(((found.rows, shape[0]), (found.columns, shape[1]))))
         if tiled is not None:
-            tiles = [loop.name for loop in loops(tiled.tree) if loop.name not in before]
-            return _threaded(tiled, [*found.others, *tiles]) if threads > 1 else tiled
+            candidates = [*found.others, *tiled.new_loops(arranged)]
+            return _threaded(tiled, candidates) if threads > 1 else tiled
     return None
 
 
@@ -76,36 +74,44 @@ def eliminations(draft: Draft, shape: tuple[int, int], threads: int) -> Iterator
     Of each block of the depth come first the rows that later ones need, then all rows below on threads: there the
     columns of the block, and then the update of all columns to the right in a register tile.
     """
-    size = BLOCK_VECTORS * shape[1]
     for chain in tuple(chains(draft.tree)):
         if len(chain) != 3 or any(loops(chain[-1].body)):
             continue
         for rows, columns, depth in permutations([loop.name for loop in chain], 3):
-            if not any(_accumulates(draft, leaf, rows, columns, depth) for leaf in leaves(chain[-1])):
-                continue
-            tiles, blocked = _then(draft, Tile(((depth, size), (rows, size), (columns, size))))
-            block, row_tiles, column_tiles = tiles or ("", "", "")
-            below, blocked = _then(blocked, Split(row_tiles, f"{block} + 1"))
-            right, blocked = _then(blocked, Split(below[1] if below else "", f"{block} + 1"))
-            if blocked is None or len(right) < 4:
-                continue
-            parts = [below[0]]
-            if not blocked.is_parallel(below[0]):
-                # What a row's update needs of other rows comes first for all of them.
-                apart, distributed = _then(blocked, Distribute(below[0]))
-                parts, blocked = [*parts, *apart[:1]], distributed or blocked
-            updated = _update(blocked, right[1:], shape)
-            if updated is not None:
-                yield _on_threads(updated, parts, column_tiles, block) if threads > 1 else updated
+            if any(_accumulates(draft, leaf, rows, columns, depth) for leaf in leaves(chain[-1])):
+                found = _elimination(draft, rows, columns, depth, shape, threads)
+                if found is not None:
+                    yield found
 
 
-def _then(draft: Draft | None, step: Step) -> tuple[list[str], Draft | None]:
-    """The draft with a step, and its new loops, outer before inner."""
-    changed = None if draft is None else draft.then(step)
-    if draft is None or changed is None:
-        return [], None
-    before = {loop.name for loop in loops(draft.tree)}
-    return [loop.name for loop in loops(changed.tree) if loop.name not in before], changed
+def _elimination(
+    draft: Draft, rows: str, columns: str, depth: str, shape: tuple[int, int], threads: int
+) -> Draft | None:
+    size = BLOCK_VECTORS * shape[1]
+    tiled = draft.then(Tile(((depth, size), (rows, size), (columns, size))))
+    if tiled is None:
+        return None
+    block, row_tiles, column_tiles = tiled.new_loops(draft)
+    after = f"{block} + 1"
+    halved = tiled.then(Split(row_tiles, after))
+    if halved is None:
+        return None
+    below, columns_below = halved.new_loops(tiled)[:2]
+    quartered = halved.then(Split(columns_below, after))
+    if quartered is None:
+        return None
+    update = quartered.new_loops(halved)[1:]
+    parts = [below]
+    if not quartered.is_parallel(below):
+        # What a row's update needs of other rows comes first for all of them.
+        apart = quartered.then(Distribute(below))
+        if apart is not None:
+            parts += apart.new_loops(quartered)[:1]
+            quartered = apart
+    updated = _update(quartered, update, shape)
+    if updated is None or threads == 1:
+        return updated
+    return _on_threads(updated, parts, column_tiles, after)
 
 
 def _update(draft: Draft, names: list[str], shape: tuple[int, int]) -> Draft | None:
@@ -121,14 +127,15 @@ def _update(draft: Draft, names: list[str], shape: tuple[int, int]) -> Draft | N
     return None
 
 
-def _on_threads(draft: Draft, parts: list[str], column_tiles: str, block: str) -> Draft:
+def _on_threads(draft: Draft, parts: list[str], column_tiles: str, after: str) -> Draft:
     """The rows below a block on threads, and of its own rows the columns to the right."""
     for part in parts:
         threaded = draft.with_threads_on(part) if draft.is_parallel(part) else None
         draft = threaded or draft
-    right, split = _then(draft, Split(column_tiles, f"{block} + 1"))
-    threaded = split.with_threads_on(right[0]) if split is not None and split.is_parallel(right[0]) else None
-    return threaded or draft
+    split = draft.then(Split(column_tiles, after))
+    if split is None or not split.is_parallel(right := split.new_loops(draft)[0]):
+        return draft
+    return split.with_threads_on(right) or draft
 
 
 def _accumulates(draft: Draft, leaf: Leaf, rows: str, columns: str, depth: str) -> bool:

@@ -7,6 +7,7 @@ and give the outermost possible loop to the threads. Every move is judged on the
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
@@ -26,6 +27,7 @@ from optimizer.polyhedral.steps.reorder import Reorder
 from optimizer.polyhedral.steps.split import Split
 from optimizer.polyhedral.steps.structure import around, chains
 from optimizer.polyhedral.steps.tile import Tile
+from optimizer.polyhedral.steps.vectorize import Vectorize
 from optimizer.polyhedral.steps.wavefront import Wavefront
 from optimizer.polyhedral.tree import Leaf, Loop, Node, Sequence, find_loop, leaves, loops, show
 
@@ -70,7 +72,8 @@ def family_of(
     start = Draft(model, order.steps, order.apply(nest))
     in_registers = (*register_tilings(start, register_tile, threads), *eliminations(start, register_tile, threads))
     tilings = (*in_registers, *_tilings(start))
-    drafts = [_threaded(tiled) if threads > 1 else tiled for tiled in tilings]
+    threaded = [_threaded(tiled) if threads > 1 else tiled for tiled in tilings]
+    drafts = [draft for each in threaded for draft in (*_with_vectors(each), each)]
     price = min(tree_price(model, draft.tree, sizes, draft.is_parallel, threads) for draft in drafts)
     return Family(price, tuple((Schedule(draft.steps), show(draft.tree)) for draft in drafts))
 
@@ -97,14 +100,17 @@ def _split(draft: Draft) -> Iterator[Draft]:
         for outer in reversed(around(draft.tree, loop.name)):
             if draft.is_parallel(loop.name):
                 break
-            below = draft.then(Split(loop.name, outer.name))
-            if below is None:
-                continue
-            before = {known.name for known in loops(draft.tree)}
-            rest = next(new.name for new in loops(below.tree) if new.name not in before)
-            parts = below.then(Split(rest, f"{outer.name} + 1"))
+            parts = _in_three_parts(draft, loop.name, outer.name)
             if parts is not None and parts.is_parallel(loop.name):
                 yield parts
+
+
+def _in_three_parts(draft: Draft, loop: str, outer: str) -> Draft | None:
+    """A loop cut below and above the iteration with the value of a loop around it."""
+    below = draft.then(Split(loop, outer))
+    if below is None:
+        return None
+    return below.then(Split(below.new_loops(draft)[0], f"{outer} + 1"))
 
 
 def _distinct(drafts: Iterable[Draft]) -> Iterator[Draft]:
@@ -174,6 +180,39 @@ def _threaded(draft: Draft) -> Draft:
         if loop is not None and not any(inner.is_parallel for inner in loops(loop)):
             draft = _with_threads(draft, name) or draft
     return draft
+
+
+def _with_vectors(draft: Draft) -> Iterator[Draft]:
+    """The draft with vectors where statements choose between values, which compilers rarely turn into vectors; all else
+    they do by themselves."""
+    result = draft
+    for *_, innermost in tuple(chains(draft.tree)):
+        statements = {leaf.statement for leaf in leaves(innermost)}
+        choose = any(_chooses(draft.model.nest.statement(name).body) for name in statements)
+        if choose and innermost.vector == 1 and not innermost.is_parallel and not any(loops(innermost.body)):
+            result = _vectorized(result, innermost.name) or result
+    if result is not draft:
+        yield result
+
+
+def _vectorized(draft: Draft, loop: str) -> Draft | None:
+    """The loop as vectors, if need be without the iteration that the others wait for."""
+    whole = draft.then(Vectorize(loop))
+    if whole is not None:
+        return whole
+    for outer in around(draft.tree, loop):
+        parts = _in_three_parts(draft, loop, outer.name)
+        vectors = None if parts is None else parts.then(Vectorize(loop))
+        if parts is not None and vectors is not None:
+            return vectors.then(Vectorize(parts.new_loops(draft)[-1])) or vectors
+    return None
+
+
+def _chooses(body: str) -> bool:
+    return any(
+        isinstance(node, ast.IfExp) or (isinstance(node, ast.Name) and node.id in ("min", "max"))
+        for node in ast.walk(ast.parse(body))
+    )
 
 
 def _outermost(node: Node) -> Iterator[str]:
