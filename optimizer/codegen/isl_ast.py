@@ -76,6 +76,7 @@ def _for(node: Any, loops: Mapping[str, Loop], loop_of: Mapping[str, Loop]) -> L
         expression_of(node.for_get_inc()).constant,
         body,
         loop.is_parallel,
+        loop.from_ends,
         loop.unroll,
         loop.vector,
     )

@@ -52,6 +52,8 @@ class For:
     """Not 0. Negative: the iterator descends to just above `stop`."""
     body: LoopNode
     is_parallel: bool = False
+    from_ends: bool = False
+    """As in the schedule."""
     unroll: int = 1
     """As in the schedule; 1 once the copies are written out."""
     vector: int = 1

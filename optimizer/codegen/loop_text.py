@@ -7,7 +7,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
-from optimizer.codegen.affine import Affine, AllOf, AnyOf, floor_division, number, variable
+from optimizer.codegen.affine import (
+    Affine,
+    AllOf,
+    AnyOf,
+    Comparison,
+    Relation,
+    choice,
+    floor_division,
+    number,
+    remainder,
+    variable,
+)
 from optimizer.codegen.layout import LINE_LENGTH, if_lines, laid_out
 from optimizer.codegen.loop_ast import Bind, Block, Call, For, If, LoopNode, RegisterTile, walk
 from optimizer.codegen.naming import free_name
@@ -118,8 +129,8 @@ class LoopPrinter:
 
     def _for(self, loop: For, indent: str, live: AbstractSet[str]) -> Iterator[str]:
         live = live | {loop.iterator}
-        if loop.is_parallel and loop.step != 1:
-            yield from self._strided_parallel(loop, indent, live)
+        if loop.is_parallel and (loop.step != 1 or loop.from_ends):
+            yield from self._counted_parallel(loop, indent, live)
             return
         start, stop = expression_text(loop.start), expression_text(loop.stop)
         kind = "prange" if loop.is_parallel else "range"
@@ -135,16 +146,23 @@ class LoopPrinter:
         inside = replace(self, axis=self.vectors.axis(loop)) if loop.vector != 1 else self
         yield from inside.lines(loop.body, indent + INDENT, live)
 
-    def _strided_parallel(self, loop: For, indent: str, live: AbstractSet[str]) -> Iterator[str]:
-        """Numba's prange counts by one."""
+    def _counted_parallel(self, loop: For, indent: str, live: AbstractSet[str]) -> Iterator[str]:
+        """Numba's prange counts by one, and gives each thread a block of what it counts."""
         counter = free_name(f"{loop.iterator}_count", live)
         size = abs(loop.step)
         span = (loop.stop - loop.start).times(loop.step // size)
         trips = floor_division(span + number(size - 1), size)
-        value = loop.start + variable(counter).times(loop.step)
-        yield f"{indent}for {counter} in prange({expression_text(trips)}):"
-        yield f"{indent}{INDENT}{loop.iterator} = {expression_text(value)}"
-        yield from self.lines(loop.body, indent + INDENT, live | {counter})
+        place, count = variable(counter), expression_text(trips)
+        inside = live | {counter}
+        if loop.from_ends:
+            half = floor_division(place, 2)
+            is_early = Comparison(remainder(place, 2), Relation.EQUAL, number(0))
+            place = choice(is_early, half, trips - number(1) - half)
+        yield f"{indent}for {counter} in prange({count}):"
+        yield from laid_out(
+            f"{loop.iterator} = {expression_text(loop.start + place.times(loop.step))}", indent + INDENT
+        )
+        yield from self.lines(loop.body, indent + INDENT, inside)
 
 
 def _names_from_outside(lines: Sequence[str]) -> set[str]:
@@ -162,4 +180,5 @@ def counting_iterators(node: LoopNode) -> frozenset[str]:
     """The loop variables that start at a number from 0 and ascend, in every loop that uses the name."""
     loops = [part for part in walk(node) if isinstance(part, For)]
     others = {loop.iterator for loop in loops if loop.start.terms or loop.start.constant < 0 or loop.step < 0}
+    others |= {loop.iterator for loop in loops if loop.is_parallel and loop.from_ends}
     return frozenset(loop.iterator for loop in loops) - others

@@ -107,8 +107,6 @@ def _check_reads(tile: RegisterTile, row: Point, columns: Point, text: VectorTex
         for element in elements_of(call, axis, text):
             if element.is_write or text.nest.array(element.array).role is Role.SCALAR:
                 continue
-            if any(element.steps) and not element.is_row:
-                raise NoRegisterTile(f"{element.array} is not read along its rows")
             _check_inside(element, text, in_columns if any(element.steps) else inside)
 
 

@@ -20,7 +20,7 @@ from optimizer.polyhedral.vector_form import VECTOR_FUNCTIONS, VECTOR_OPERATORS
 
 OPERATIONS = (
     *("load", "gather", "store", "scatter", "splat", "minimum", "maximum", "sqrt", "select"),
-    *("rounded_like", "load_masked", "store_masked", "lanes_between"),
+    *("rounded_like", "load_masked", "gather_masked", "store_masked", "lanes_between"),
 )
 """Of `simd`, that generated code calls by name."""
 
@@ -357,15 +357,13 @@ class _VectorForm:
     def _load(self, node: ast.expr) -> ast.expr:
         element = self._element(node)
         assert element is not None, "a name that varies has a place in memory or in a register"
-        if element.is_row:
-            text = self._call("load", element.array, element.index, str(self.axis.lanes))
-        else:
-            steps = _tuple([str(step) for step in element.steps])
-            text = self._call("gather", element.array, element.index, steps, str(self.axis.lanes))
+        steps = () if element.is_row else (_tuple([str(step) for step in element.steps]),)
+        operation = "load" if element.is_row else "gather"
+        text = self._call(operation, element.array, element.index, *steps, str(self.axis.lanes))
         if self.registers is None:
             return parsed(text)
         if self.registers.read_mask and text not in self.registers.kept:
-            text = self._call("load_masked", element.array, element.index, self.registers.read_mask)
+            text = self._call(f"{operation}_masked", element.array, element.index, *steps, self.registers.read_mask)
         return parsed(self.registers.name_of(text, element.array))
 
     def _element(self, node: ast.expr) -> _Element | None:

@@ -19,7 +19,7 @@ MOST_NOTES = 300_000
 """Of a call, so many uses are noted, which takes about a second."""
 LOOP, READ, WRITE, LANES = (f"__loopwright_{name}__" for name in ("loop", "read", "write", "lanes"))
 VECTOR_MODULE = "optimizer.codegen.simd"
-MEMORY_OPERATIONS = frozenset({"load", "load_masked", "gather", "store", "store_masked", "scatter"})
+MEMORY_OPERATIONS = frozenset({"load", "load_masked", "gather", "gather_masked", "store", "store_masked", "scatter"})
 """Of that module: they use elements of their first argument."""
 
 

@@ -40,6 +40,8 @@ class Loop:
     body: Node
     is_parallel: bool = False
     """Iterations run on any thread, in any order."""
+    from_ends: bool = False
+    """A thread of a parallel loop gets iterations from both of its ends, not a block."""
     unroll: int = 1
     """How many iterations the generated code writes out; 0 means all of them (the trip count is a small constant)."""
     vector: int = 1
@@ -148,7 +150,8 @@ def show(node: Node, indent: str = "") -> str:
             where = f" where {' and '.join(node.where)}" if node.where else ""
             return f"{indent}{node.statement}: {at}{where}"
         case Loop():
-            marks = (" parallel" if node.is_parallel else "") + (f" unroll {node.unroll}" if node.unroll != 1 else "")
+            marks = (" parallel" if node.is_parallel else "") + (" from both ends" if node.from_ends else "")
+            marks += f" unroll {node.unroll}" if node.unroll != 1 else ""
             marks += f" vector {node.vector}" if node.vector != 1 else ""
             return f"{indent}for {node.name}{marks}\n{show(node.body, indent + '  ')}"
         case Sequence():

@@ -62,7 +62,7 @@ def _nest_lines(nest: Nest, node: Node, indent: str) -> Iterator[str]:
         case Leaf():
             yield f"{indent}{_leaf_text(nest, node)}"
         case Loop():
-            marks = " parallel" if node.is_parallel else ""
+            marks = (" parallel" if node.is_parallel else "") + (" from both ends" if node.from_ends else "")
             marks += f" ({written_out_text(node)})" if is_written_out(node) else ""
             marks += f" ({vectors_text(node)})" if node.vector != 1 else ""
             yield f"{indent}for {node.name}{marks}"

@@ -10,12 +10,22 @@ only a store converts to the type of an array.
 """
 
 from optimizer.codegen.simd.arithmetic import maximum, minimum, select, sqrt, sum_of_lanes
-from optimizer.codegen.simd.memory import gather, lanes_between, load, load_masked, scatter, store, store_masked
+from optimizer.codegen.simd.memory import (
+    gather,
+    gather_masked,
+    lanes_between,
+    load,
+    load_masked,
+    scatter,
+    store,
+    store_masked,
+)
 from optimizer.codegen.simd.vector import Vector, rounded_like, splat
 
 __all__ = [
     "Vector",
     "gather",
+    "gather_masked",
     "lanes_between",
     "load",
     "load_masked",

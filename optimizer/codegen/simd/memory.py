@@ -31,12 +31,18 @@ def store(array: Any, index: Any, vector: Any) -> None:
 def load_masked(array: Any, index: Any, mask: Any) -> Any:
     """As `load` where the mask has True; 0 elsewhere, where nothing is read."""
     zero = array.dtype.type(0)
-    return Lanes(zero if place is None else array[place] for place in _masked_places(index, mask))
+    return Lanes(zero if place is None else array[place] for place in _masked_places(index, _to_the_next(index), mask))
+
+
+def gather_masked(array: Any, index: Any, steps: Any, mask: Any) -> Any:
+    """As `gather` where the mask has True; 0 elsewhere, where nothing is read."""
+    zero = array.dtype.type(0)
+    return Lanes(zero if place is None else array[place] for place in _masked_places(index, steps, mask))
 
 
 def store_masked(array: Any, index: Any, vector: Any, mask: Any) -> None:
     """As `store` where the mask has True; nothing is written elsewhere."""
-    for place, number in zip(_masked_places(index, mask), vector, strict=True):
+    for place, number in zip(_masked_places(index, _to_the_next(index), mask), vector, strict=True):
         if place is not None:
             array[place] = number
 
@@ -61,9 +67,9 @@ def _places(index: Any, steps: Any, lanes: int) -> Iterator[tuple[int, ...]]:
     return (_place_of(index, steps, lane) for lane in range(lanes))
 
 
-def _masked_places(index: Any, mask: Any) -> Iterator[tuple[int, ...] | None]:
-    """Of a row; None where the mask has False."""
-    return (_place_of(index, _to_the_next(index), lane) if is_on else None for lane, is_on in enumerate(mask))
+def _masked_places(index: Any, steps: Any, mask: Any) -> Iterator[tuple[int, ...] | None]:
+    """The same; None where the mask has False."""
+    return (_place_of(index, steps, lane) if is_on else None for lane, is_on in enumerate(mask))
 
 
 def _place_of(index: Any, steps: Any, lane: int) -> tuple[int, ...]:
@@ -147,6 +153,11 @@ def type_load_masked(context: Any) -> Any:
     return lambda array, index, mask: Vector(array.dtype, mask.lanes) if _is_masked(array, mask) else None
 
 
+@type_callable(gather_masked)
+def type_gather_masked(context: Any) -> Any:
+    return lambda array, index, steps, mask: Vector(array.dtype, mask.lanes) if _is_masked(array, mask) else None
+
+
 @type_callable(store_masked)
 def type_store_masked(context: Any) -> Any:
     return lambda array, index, vector, mask: _type_stored(array, vector) if _is_masked(array, mask) else None
@@ -196,6 +207,22 @@ def compile_load_masked(context: Any, builder: Any, signature: Any, arguments: A
     return builder.load(values)
 
 
+@lower_builtin(gather_masked, types.Array, types.Any, types.Any, Vector)
+def compile_gather_masked(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    address, strides = _place(context, builder, signature, arguments)
+    distance = _distance(context, builder, signature.args[2], arguments[2], strides)
+    vector = context.get_value_type(signature.return_type)
+    pointers = ir.Constant(ir.VectorType(address.type, vector.count), ir.Undefined)
+    for lane in range(vector.count):
+        place = _lane_address(builder, address, distance, lane)
+        pointers = builder.insert_element(pointers, place, ir.IntType(32)(lane))
+    kind = ir.FunctionType(vector, [pointers.type, ir.IntType(32), arguments[3].type, vector])
+    align = ir.IntType(32)(signature.args[0].dtype.bitwidth // 8)
+    zero = ir.Constant(vector, [0] * vector.count)
+    function = _intrinsic(builder, "gather", kind, vector, f"v{vector.count}p0")
+    return builder.call(function, [pointers, align, arguments[3], zero])
+
+
 @lower_builtin(store_masked, types.Array, types.Any, Vector, Vector)
 def compile_store_masked(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
     array, _, kind, _ = signature.args
@@ -212,11 +239,11 @@ def compile_store_masked(context: Any, builder: Any, signature: Any, arguments: 
     return context.get_dummy_value()
 
 
-def _intrinsic(builder: Any, what: str, kind: Any, vector: Any) -> Any:
-    """LLVM's masked load or store of a vector."""
+def _intrinsic(builder: Any, what: str, kind: Any, vector: Any, pointer: str = "p0") -> Any:
+    """LLVM's masked load, gather or store of a vector."""
     letter = "i" if isinstance(vector.element, ir.IntType) else "f"
     bits = {"double": 64, "float": 32}.get(str(vector.element)) or vector.element.width
-    name = f"llvm.masked.{what}.v{vector.count}{letter}{bits}.p0"
+    name = f"llvm.masked.{what}.v{vector.count}{letter}{bits}.{pointer}"
     return cgutils.get_or_insert_function(builder.module, kind, name)
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
+from optimizer.errors import StepError
 from optimizer.polyhedral.nest import Nest
-from optimizer.polyhedral.steps.arguments import LoopName
+from optimizer.polyhedral.steps.arguments import KEYWORD, LoopName
 from optimizer.polyhedral.steps.step import Step
 from optimizer.polyhedral.steps.structure import can_be_parallel, refuse_parallel_near
 from optimizer.polyhedral.tree import Node, loops, replace_loop
+
+SHARES = ("blocks", "ends")
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,19 +22,27 @@ class Parallel(Step):
 
     args:
         loop: is not inside a parallel loop, nor has one inside it.
+        share: `blocks` gives each thread iterations that follow each other; `ends` gives each as many from the start
+            as from the end of the loop, for loops whose iterations take longer and longer, or less and less.
     rewrite:
         for i: S0   ->   parallel for i: S0        with parallel(i)
     """
 
     name: ClassVar[str] = "parallel"
     loop: LoopName
+    share: str = field(default="blocks", metadata=KEYWORD)
+
+    def __post_init__(self) -> None:
+        if self.share not in SHARES:
+            raise StepError(f"parallel: share must be {' or '.join(SHARES)}, not {self.share}")
 
     def apply(self, nest: Nest, tree: Node) -> Node:
         refuse_parallel_near(tree, self.loop)
-        return replace_loop(tree, self.loop, lambda loop: replace(loop, is_parallel=True))
+        from_ends = self.share == "ends"
+        return replace_loop(tree, self.loop, lambda loop: replace(loop, is_parallel=True, from_ends=from_ends))
 
     @classmethod
     def options(cls, nest: Nest, tree: Node) -> Iterator[Parallel]:
         for loop in loops(tree):
             if can_be_parallel(tree, loop.name):
-                yield cls(loop.name)
+                yield from (cls(loop.name, share) for share in SHARES)
