@@ -46,6 +46,8 @@ NARROW = 5
 """What the other sizes are where all of them would be too much, or where one is 0, 1 or wide."""
 WIDE = 9
 """The largest size at which code also runs as plain Python."""
+LONG = 23
+"""Tiles that are skewed against each other may only go wrong where one size is several times the others."""
 ROUND = 32
 """A multiple of every vector length, for code that is wrong only without a remainder."""
 LARGE = (67, 37, 19)
@@ -218,11 +220,12 @@ class KernelProblem:
         )
 
     def check_sizes(self, candidate: Candidate) -> list[dict[str, int]]:
-        """Small sizes to compare results at: 0 and 1 for all and for each alone, a few others, one that is wider than
-        the rest, primes, one below, at and above each tile size, a round size and a large one."""
+        """Small sizes to compare results at: 0 and 1 for all and for each alone, a few others, one that is wider
+        than the rest, primes, one below, at and above each tile size, a round size and a large one."""
         names = tuple(self.sizes)
         wanted = [dict.fromkeys(names, size) for size in (0, 1, 2, NARROW, WIDE)]
-        wanted += [dict.fromkeys(names, NARROW) | {name: size} for size in (0, 1, WIDE) for name in names]
+        wanted += [dict.fromkeys(names, NARROW) | {name: size} for size in (0, 1, WIDE, LONG) for name in names]
+        wanted += [dict.fromkeys(names, 2) | {name: LONG} for name in names]
         for primes in (PRIMES, PRIMES[::-1]):
             wanted.append({name: primes[k % len(primes)] for k, name in enumerate(names)})
         tiles = sorted(numbers_of(self.schedule(candidate)) - {0, 1})

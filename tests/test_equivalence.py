@@ -217,6 +217,16 @@ def test_size_at_which_the_original_fails_is_skipped(bench: Bench) -> None:
     assert verdict.detail.startswith("sizes skipped: n=0, m=1")
 
 
+def test_nothing_may_be_outside_of_its_array_where_the_original_fails_in_another_way(bench: Bench) -> None:
+    source = SCALE_SUM + "    share = 1 / n\n    for i in range(n):\n        total[i] *= share\n"
+    body = f"{ORIGINAL_BODY}\n{{}}\nshare = 1 / n\nfor i in range(n):\n    total[i] *= share"
+    problem = replace(CONTRACT, source=source)
+    assert judged(bench, module(body.format("first = 0.0")), problem).status is Status.OK
+    verdict = judged(bench, module(body.format("first = total[0]")), problem)
+    assert rejected_for(verdict, Reason.OUT_OF_BOUNDS), verdict
+    assert "n=0" in verdict.detail
+
+
 def test_no_size_to_check_is_infrastructure(bench: Bench) -> None:
     source = SCALE_SUM + "    total[n - 1] = factor / n\n"
     with pytest.raises(InfrastructureError, match="any size"):

@@ -153,6 +153,8 @@ def test_check_sizes_have_each_one_wider_than_the_rest(problem: KernelProblem) -
     sizes = problem.check_sizes(problem.parse(""))
     for name in problem.sizes:
         assert any(all(4 < other < size[name] for key, other in size.items() if key != name) for size in sizes)
+        for others in (2, 5):
+            assert any(all(size[name] > 4 * size[key] == 4 * others for key in size if key != name) for size in sizes)
 
 
 def test_check_sizes_are_such_that_the_original_may_run(file: Path) -> None:

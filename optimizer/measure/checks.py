@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from optimizer.errors import InfrastructureError
-from optimizer.measure.commands import CheckCommand, CheckReport, Form
+from optimizer.measure.commands import CallReport, CheckCommand, CheckReport, Form
 from optimizer.measure.comparison import (
     Difference,
     Results,
@@ -108,9 +108,22 @@ class Checker:
         """Whether the original runs at this size; tried where it might not."""
         if min(sizes.values(), default=SMALLEST_SURE_SIZE) >= SMALLEST_SURE_SIZE:
             return True
-        if reason := self._references.trouble(Case(sizes, self._command.seeds[0], ValueKind.USUAL)):
+        case = Case(sizes, self._command.seeds[0], ValueKind.USUAL)
+        if reason := self._references.trouble(case):
             self._skipped[size_text(sizes)] = reason
+            if not reason.startswith("IndexError"):
+                self._check_bounds(case)
         return not reason
+
+    def _check_bounds(self, case: Case) -> None:
+        """The original raises something else: results cannot be compared, but nothing must be outside of its array."""
+        place = f"as plain Python ({case})"
+        guarded = GuardedArguments(self._references.values(case))
+        try:
+            self._called(Form.PLAIN, guarded, place, 0.0)
+        except CallError as error:
+            if error.text.startswith("IndexError"):
+                raise WorkerFailure(Reason.OUT_OF_BOUNDS, f"{place}: it raises {error.text}") from error
 
     # Plain Python
 
@@ -216,16 +229,8 @@ class Checker:
         threads: int = 1,
     ) -> Results:
         """What one call of the candidate leaves behind, after a look at what it must not touch."""
-        left = self._until - time.monotonic()
-        allowance = max(self._command.call_seconds, SLOWDOWN_ALLOWED * original_seconds)
-        calling = Step(place, min(left, allowance), 0)
-        if form not in self._keys:
-            building = Step("compiling", min(left, self._command.build_seconds), 0, Reason.BUILD_FAILED)
-            code = Code(form, self._command.code, self._workload.function)
-            self._runner.load(guarded, Step(f"handing over inputs ({place})", left))
-            self._keys[form] = self._runner.build(code, building)
         try:
-            report = self._runner.run(guarded, self._keys[form], calling, threads=threads)
+            report, calling = self._called(form, guarded, place, original_seconds, threads)
         except CallError as error:
             if error.kind == "memory":
                 raise WorkerFailure(Reason.OUT_OF_MEMORY, f"{place}: no memory left") from error
@@ -244,6 +249,20 @@ class Checker:
             raise WorkerFailure(Reason.MODIFIED_INPUT, f"{place}: it changes {array}, which is only an input")
         results = arrays_of(guarded.values, self._workload.written)
         return results | self._runner.returned(report, guarded, calling, expected)
+
+    def _called(
+        self, form: Form, guarded: GuardedArguments, place: str, original_seconds: float, threads: int = 1
+    ) -> tuple[CallReport, Step]:
+        """One call of the candidate, built before if need be, and what it is called in messages; raises CallError."""
+        left = self._until - time.monotonic()
+        allowance = max(self._command.call_seconds, SLOWDOWN_ALLOWED * original_seconds)
+        calling = Step(place, min(left, allowance), 0)
+        if form not in self._keys:
+            building = Step("compiling", min(left, self._command.build_seconds), 0, Reason.BUILD_FAILED)
+            code = Code(form, self._command.code, self._workload.function)
+            self._runner.load(guarded, Step(f"handing over inputs ({place})", left))
+            self._keys[form] = self._runner.build(code, building)
+        return self._runner.run(guarded, self._keys[form], calling, threads=threads), calling
 
     def _judge(self, difference: Difference | None, reason: Reason, place: str, case: Case) -> None:
         if difference is None:
