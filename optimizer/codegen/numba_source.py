@@ -28,7 +28,7 @@ from optimizer.codegen.statement_text import ScalarPlace, Subscripts
 from optimizer.codegen.twins import with_twins_merged
 from optimizer.codegen.unroll import write_out_unrolled
 from optimizer.codegen.vector_loops import write_vectors
-from optimizer.codegen.vector_text import VectorText, vector_names
+from optimizer.codegen.vector_text import VectorNames, VectorText, vector_names
 from optimizer.polyhedral.nest import Nest, Role
 from optimizer.polyhedral.tree import Node
 from optimizer.polyhedral.tree import loops as loops_of
@@ -93,10 +93,7 @@ def module_parts(nest: Nest, tree: Node, options: CodeOptions) -> ModuleParts:
     is_parallel = has_parallel_loop(loops)
     subscripts = Subscripts(free_name("at", reserved), counting_iterators(loops))
     name = options.function_name or nest.name
-    module_names = frozenset(
-        {*names.operations.values(), subscripts.unsigned, *defined_names(nest.preamble), "np", "math", *dir(builtins)}
-    )
-    printer = LoopPrinter(nest, places, subscripts, vectors, module_names)
+    printer = LoopPrinter(nest, places, subscripts, vectors, _module_names(nest, names, subscripts))
     lines = [
         decorator(options, is_parallel=is_parallel),
         signature(nest, name),
@@ -123,6 +120,13 @@ def module_parts(nest: Nest, tree: Node, options: CodeOptions) -> ModuleParts:
         function=function,
         operations=_called(function, names.operations) if has_vectors else {},
     )
+
+
+def _module_names(nest: Nest, names: VectorNames, subscripts: Subscripts) -> frozenset[str]:
+    """Names that mean the same in all functions of the module; an argument may be called like a built-in function."""
+    everywhere = {*names.operations.values(), subscripts.unsigned, *defined_names(nest.preamble), "np", "math"}
+    of_function = {*nest.parameters, *(thing.name for thing in (*nest.arguments, *nest.arrays))}
+    return frozenset((everywhere | set(dir(builtins))) - of_function)
 
 
 def _called(function: str, operations: Mapping[str, str]) -> dict[str, str]:

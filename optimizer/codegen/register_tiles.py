@@ -242,9 +242,21 @@ def _check_held(tile: RegisterTile, elements: list[Element], facts: Facts) -> No
 
 def _are_apart(held: Element, other: Element, lanes: int, facts: Facts) -> bool:
     """Whether no lane of one is ever an element of the other, whatever the loop's iteration."""
+    if _are_constants_apart(held, other, lanes):
+        return True
     lane, other_lane = variable("lane'"), variable("lane''")
     here = [sub + lane.times(step) for sub, step in zip(held.subscripts, held.steps, strict=True)]
     there = [sub + other_lane.times(step) for sub, step in zip(other.subscripts, other.steps, strict=True)]
     equal = [Comparison(a, Relation.EQUAL, b) for a, b in zip(here, there, strict=True)]
     within = [fact for name in (lane, other_lane) for fact in between(number(0), name, number(lanes))]
     return facts.exclude([*equal, *within])
+
+
+def _are_constants_apart(held: Element, other: Element, lanes: int) -> bool:
+    """Whether a look at the constants says so: for the many pairs of one tile, isl takes too long."""
+    for here, there, step, other_step in zip(held.subscripts, other.subscripts, held.steps, other.steps, strict=True):
+        distance, reach = here - there, [(lanes - 1) * step, (lanes - 1) * -other_step]
+        least, most = (distance.constant + sum(pick(0, by) for by in reach) for pick in (min, max))
+        if not distance.terms and not least <= 0 <= most:
+            return True
+    return False

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import permutations
+from math import prod
 from typing import ClassVar
 
 from optimizer.errors import StepError
@@ -18,8 +20,9 @@ from optimizer.polyhedral.tree import Loop, Node, loops, replace_loop
 SHAPES = ((4, 16), (8, 16), (8, 24), (4, 32))
 """Rows and columns that `options` proposes."""
 LARGEST = 64
-"""Of a size; and how many elements a tile may have: they should all be in registers."""
+"""Of a size."""
 MOST_ELEMENTS = 1024
+"""Of a tile: they should all be in registers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +50,13 @@ class RegisterTile(Step):
             raise StepError("register_tile takes each loop once")
         for loop, size in self.sizes:
             if not 2 <= size <= LARGEST:
-                raise StepError(f"the size of {loop} in a register tile must be from 2 to {LARGEST}, not {size}")
+                allowed = tuple((name, min(max(size, 2), LARGEST)) for name, size in self.sizes)
+                raise StepError(
+                    f"the size of {loop} in a register tile must be from 2 to {LARGEST}, not {size}",
+                    (str(replace(self, sizes=allowed)),) if _elements(allowed) <= MOST_ELEMENTS else (),
+                )
+        if _elements(self.sizes) > MOST_ELEMENTS:
+            raise StepError(f"a register tile has at most {MOST_ELEMENTS} elements, not {_elements(self.sizes)}")
 
     def apply(self, nest: Nest, tree: Node) -> Node:
         names = [name for name, _ in self.sizes]
@@ -60,12 +69,17 @@ class RegisterTile(Step):
         *_, innermost = chain = next(chain for chain in chains(tiled) if top in chain)
         chain = chain[chain.index(top) :]
         if any(loops(innermost.body)):
-            raise StepError(f"{innermost.name} inside {first} has several parts", (f"distribute({innermost.name})",))
+            raise StepError(f"{innermost.name} has several parts", (f"distribute({innermost.name})",))
         by_name = {loop.name: loop for loop in chain}
         *rows, columns = names
         if reason := vector_obstacle(nest, by_name[columns]):
             raise StepError(f"{columns} cannot be vectorized: {reason}")
         outside = [loop for loop in chain if loop.name not in names]
+        if len(outside) == len(names):
+            whole = next(chain for chain in chains(tree) if first in (loop.name for loop in chain))
+            others = [loop.name for loop in whole if loop.name not in names]
+            near = (f"reorder({', '.join([*names, *others])})",) if others else ()
+            raise StepError(f"there is no other loop inside {first}: a register tile keeps what it computes for one", near)
         points = [*(replace(by_name[name], unroll=0) for name in rows), replace(by_name[columns], unroll=0, vector=0)]
         return replace_loop(tiled, top.name, lambda _: nested([*outside, *points], innermost.body))
 
@@ -74,12 +88,16 @@ class RegisterTile(Step):
         for chain in chains(tree):
             if any(loops(chain[-1].body)) or any(loop.unroll != 1 or loop.vector != 1 for loop in chain):
                 continue
-            plain = [loop for loop in chain if not loop.is_parallel]
-            for rows in plain:
-                for columns in plain:
-                    if rows is not columns and len(chain) > 2 and not vector_obstacle(nest, columns):
-                        for shape in SHAPES:
-                            yield cls(((rows.name, shape[0]), (columns.name, shape[1])))
+            for rows, columns in permutations(chain, 2):
+                others = chain[min(chain.index(rows), chain.index(columns)) :]
+                is_plain = not rows.is_parallel and not columns.is_parallel
+                if is_plain and len(others) > 2 and not vector_obstacle(nest, columns):
+                    for shape in SHAPES:
+                        yield cls(((rows.name, shape[0]), (columns.name, shape[1])))
+
+
+def _elements(sizes: tuple[tuple[str, int], ...]) -> int:
+    return prod(size for _, size in sizes)
 
 
 def _check_is_plain(loop: Loop) -> None:
