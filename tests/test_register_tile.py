@@ -108,7 +108,7 @@ def test_what_stands_in_the_way_is_said(make: Any, text: str, message: str, near
 def test_a_body_without_vector_form_is_refused(tmp_path: Path) -> None:
     nest = nest_of(tmp_path, product("C[i, j] += math.exp(A[i, k])"))
     assert not list(RegisterTile.options(nest, nest.tree))
-    with pytest.raises(StepError, match="j cannot be vectorized: `math.exp"):
+    with pytest.raises(StepError, match="j cannot be vectorized: `math"):
         parse_schedule("register_tile(i=4, j=8)").apply(nest)
 
 
@@ -127,10 +127,10 @@ def test_options_are_loops_with_another_one_inside() -> None:
 # Code. `product` has the loops of a matrix product.
 
 
-def product(body: str, loops: str = "i in range(n), j in range(n), k in range(n)", dtype: str = "Float64") -> str:
+def product(body: str, loops: str = "i in range(n); j in range(n); k in range(n)", dtype: str = "Float64") -> str:
     """A kernel: statements, and the loops around them."""
     matrices = ", ".join(f'{name}: {dtype}[np.ndarray, "2*n+9 2*n+9"]' for name in "ABCD")
-    heads = [f"for {head.strip()}:" for head in loops.replace("), ", ");").split(";")]
+    heads = [f"for {head}:" for head in loops.split("; ")]
     lines = [f"{'    ' * depth}{line}" for depth, line in enumerate(heads, 1)]
     lines += [f"{'    ' * (len(heads) + 1)}{line}" for line in body.split("; ")]
     return "\n".join([f"def kernel(n: int, {matrices}) -> None:", *lines, ""])
@@ -159,7 +159,7 @@ def test_what_is_written_is_loaded_before_the_loop_and_stored_after_it() -> None
 
 
 def test_no_masks_where_all_tiles_are_full(tmp_path: Path) -> None:
-    nest = nest_of(tmp_path, product("C[i, j] += A[i, k] * B[k, j]", "i in range(4), j in range(16), k in range(n)"))
+    nest = nest_of(tmp_path, product("C[i, j] += A[i, k] * B[k, j]", "i in range(4); j in range(16); k in range(n)"))
     source = tiled(nest)
     assert "mask" not in source
     assert "C_0 = load(C, (i, j), 4)" in source
@@ -182,7 +182,7 @@ def test_a_triangle_inside_the_tile_runs_from_memory() -> None:
 
 def test_only_what_is_final_is_read_beside_registers(tmp_path: Path) -> None:
     """As in an LU factorization: columns and rows before the tile."""
-    text = product("C[i, j] -= C[i, k] * C[k, j]", "k in range(n), i in range(k + 1, n), j in range(k + 1, n)")
+    text = product("C[i, j] -= C[i, k] * C[k, j]", "k in range(n); i in range(k + 1, n); j in range(k + 1, n)")
     source = tiled(nest_of(tmp_path, text), "reorder(i, j, k); register_tile(i=2, j=8)")
     assert "for k in range(min(n - 1, 2 * i_t, 8 * j_t)):" in tile_function(source)
     assert "for k in range(k_rest, " in source
@@ -190,7 +190,7 @@ def test_only_what_is_final_is_read_beside_registers(tmp_path: Path) -> None:
 
 SUM = "C[i, j] += A[i, k] * B[k, j]"
 TILE = "register_tile(i=2, j=8)"
-LOOPS = "i in range(n), j in range(n), k in range(n)"
+LOOPS = "i in range(n); j in range(n); k in range(n)"
 REFUSED = [
     ("C[i, j] += C[3, j] * A[i, k]", LOOPS, "register_tile(j=8)", "it reads what it writes of C in another place too"),
     ("C[k, j] += A[i, k] * B[i, j]", LOOPS, TILE, "k writes other elements of C each time"),
@@ -200,10 +200,10 @@ REFUSED = [
     ("C[i, 2 * j] += A[i, k] * B[k, j]", LOOPS, TILE, "its vectors do not lie along the rows of C"),
     ("C[i, j] += A[i, k] * B[k, j // 2]", LOOPS, TILE, "the subscript `j // 2` does not grow evenly"),
     ("C[i, j] += A[i, k] * j", LOOPS, TILE, "`j` is computed with, not only a subscript"),
-    (SUM, "i in range(n), j in range(n), k in range(0, n, 2)", TILE, "k does not run one by one"),
+    (SUM, "i in range(n); j in range(n); k in range(0, n, 2)", TILE, "k does not run one by one"),
     (
         SUM,
-        "i in range(n), k in range(n), j in range(2 * k, n)",
+        "i in range(n); k in range(n); j in range(2 * k, n)",
         TILE,
         "which tiles are full depends on k in a way that is not simple",
     ),

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from optimizer.codegen import vector_unit
 from optimizer.codegen.backend import CodeOptions, FloatingPoint
 from optimizer.codegen.numba_source import NumbaBackend, module_parts
 from optimizer.errors import CandidateError, StepError
@@ -204,6 +205,7 @@ def test_a_loop_that_runs_downwards_has_its_lanes_upwards(tmp_path: Path) -> Non
 def test_the_lanes_are_those_of_the_machine_and_the_type(monkeypatch: pytest.MonkeyPatch) -> None:
     import llvmlite.binding
 
+    monkeypatch.setattr(vector_unit, "host_unit", vector_unit.host_unit.__wrapped__)
     for features, doubles in (({"avx512f": True, "avx": True}, 8), ({"avx": True, "avx512f": False}, 4), ({}, 2)):
         monkeypatch.setattr(llvmlite.binding, "get_host_cpu_features", lambda features=features: features)
         assert f"load(A, (i, j), {doubles})" in loop_code(nest_named("gemver"), "vectorize(j)")

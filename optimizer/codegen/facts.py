@@ -10,33 +10,28 @@ import islpy as isl
 from optimizer.codegen.affine import (
     Affine,
     AllOf,
-    Choice,
     Comparison,
     Condition,
-    FloorDivision,
     Maximum,
     Minimum,
     Relation,
-    Remainder,
-    Term,
     Variable,
     alternatives,
     names_in,
 )
+from optimizer.codegen.isl_text import NoIslText, comparison_text
 from optimizer.codegen.loop_ast import For
 from optimizer.polyhedral.model import operation_limit
 from optimizer.polyhedral.nest import Nest
 
-OPPOSITE = {
-    Relation.LESS: Relation.GREATER_EQUAL,
-    Relation.LESS_EQUAL: Relation.GREATER,
-    Relation.GREATER: Relation.LESS_EQUAL,
-    Relation.GREATER_EQUAL: Relation.LESS,
+OPPOSITES = {
+    Relation.EQUAL: (Relation.LESS, Relation.GREATER),
+    Relation.LESS: (Relation.GREATER_EQUAL,),
+    Relation.LESS_EQUAL: (Relation.GREATER,),
+    Relation.GREATER: (Relation.LESS_EQUAL,),
+    Relation.GREATER_EQUAL: (Relation.LESS,),
 }
-
-
-class NoIslText(Exception):
-    """An expression for which isl's language has no word."""
+"""One of them holds where a relation does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +71,8 @@ class Facts:
         return [each for each in dict.fromkeys(conditions) if not self.imply(each)]
 
     def imply(self, condition: Comparison) -> bool:
-        return self.exclude([Comparison(condition.left, OPPOSITE[condition.relation], condition.right)])
+        opposites = OPPOSITES[condition.relation]
+        return all(self.exclude([Comparison(condition.left, opposite, condition.right)]) for opposite in opposites)
 
     def exclude(self, conditions: Iterable[Comparison]) -> bool:
         """Whether these cannot hold all together."""
@@ -105,35 +101,8 @@ def between(first: Affine, value: Affine, last: Affine) -> tuple[Comparison, ...
     )
 
 
-def comparison_text(comparison: Comparison) -> str:
-    """Raises NoIslText."""
-    relation = "=" if comparison.relation is Relation.EQUAL else comparison.relation
-    return f"({isl_text(comparison.left)}) {relation} ({isl_text(comparison.right)})"
-
-
 def _text_or_nothing(comparison: Comparison) -> str:
     try:
         return comparison_text(comparison)
     except NoIslText:
         return ""
-
-
-def isl_text(expression: Affine) -> str:
-    """Raises NoIslText."""
-    return " + ".join([*(f"{factor}*{_term(term)}" for term, factor in expression.terms), str(expression.constant)])
-
-
-def _term(term: Term) -> str:
-    match term:
-        case Variable(name):
-            return name
-        case FloorDivision(operand, divisor):
-            return f"floor(({isl_text(operand)})/{divisor})"
-        case Remainder(operand, divisor):
-            return f"(({isl_text(operand)}) mod {divisor})"
-        case Minimum(operands):
-            return f"min({', '.join(map(isl_text, operands))})"
-        case Maximum(operands):
-            return f"max({', '.join(map(isl_text, operands))})"
-        case Choice():
-            raise NoIslText
