@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ IMAGE_SIZES = ((1, 1, 1, 1), (3, 2, 5, 17), (4, 1, 4, 8))
 
 
 @contextmanager
-def lanes_of_doubles(lanes: int) -> Iterator[None]:
+def lanes_of_doubles(lanes: int) -> Generator[None]:
     """As on a machine whose registers hold so many."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(vector_unit, "host_unit", lambda: VectorUnit(8 * lanes, 32))
@@ -155,9 +155,9 @@ def test_compiled_tiles_give_the_bits_of_the_original_and_stay_inside_arrays(cas
 
 
 @contextmanager
-def on_threads(count: int) -> Iterator[None]:
+def on_threads(count: int) -> Generator[None]:
     before = numba.get_num_threads()
-    numba.set_num_threads(min(count, numba.config.NUMBA_NUM_THREADS))
+    numba.set_num_threads(min(count, before))
     try:
         yield
     finally:

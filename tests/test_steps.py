@@ -309,6 +309,21 @@ for i_2
     ),
     (
         "gemm",
+        "distribute(i); tile(k=256); register_tile(i_2=8, j_2=24)",
+        """\
+for i
+  for j
+    S0: i = i, j = j
+for i_2_t
+  for j_2_t
+    for k_t
+      for k
+        for i_2 unroll 0
+          for j_2 unroll 0 vector 0
+            S1: i_2 = i, k = k, j_2 = j_2, k_t = floor(k/256), i_2_t = floor(i/8), j_2_t = floor(j_2/24)""",
+    ),
+    (
+        "gemm",
         "unroll(j); unroll_and_jam(k, 4)",
         """\
 for i

@@ -46,7 +46,8 @@ def test_random_schedules_keep_trees_consistent_and_all_iterations(nest: Nest) -
         assert parse_schedule(str(schedule)) == schedule
         assert show(parse_schedule(str(schedule)).apply(nest)) == show(tree)
         applied.update(step.name for step in schedule.steps)
-    assert applied == set(STEPS)
+    without_three_loops = {"register_tile"} if nest.name == "row_sum" else set[str]()
+    assert applied == set(STEPS) - without_three_loops
 
 
 def test_the_same_seed_gives_the_same_schedule_and_another_seed_another() -> None:
