@@ -12,6 +12,8 @@ from optimizer.codegen.numba_source import module_parts
 from optimizer.polyhedral.nest import Nest
 from optimizer.polyhedral.schedule import parse_schedule
 from tests.hand_nests import gemm, lu, row_sum
+from tests.test_random_schedules import nest_named
+from tests.vector_units import lanes_of_doubles
 
 GOLDEN = Path(__file__).parent / "data" / "golden"
 
@@ -21,11 +23,16 @@ CASES: dict[str, tuple[Callable[[], Nest], str]] = {
     "gemm_shifted": (gemm, "interchange(k, j_2); fuse(j, j_2); shift(S1, j, 1)"),
     "gemm_wavefront": (gemm, "distribute(i); skew(k, by=i_2); tile(i_2=8, k=8); wavefront(i_2_t, k_t)"),
     "gemm_unroll_and_jam": (gemm, "distribute(i); unroll_and_jam(i_2, 4)"),
+    "gemm_register_tile": (gemm, "distribute(i); register_tile(i_2=2, j_2=8)"),
     "gemm_vectorized": (gemm, "unroll_and_jam(k, 2); vectorize(j_2, 4)"),
     "lu_unrolled": (lu, "interchange(j_2, k_2); unroll(j_2, 4)"),
     "lu_reversed": (lu, "reverse(j_2); unroll(k_2, 2)"),
     "row_sum_interchanged": (row_sum, "distribute(i); interchange(i_2, j); tile(i_2=64)"),
     "row_sum_parallel": (row_sum, "tile(i=8); parallel(i_t)"),
+    "trmm_register_tile": (
+        lambda: nest_named("trmm"),
+        "distribute(j); distribute(i); register_tile(i=2, j=8); parallel(j_t)",
+    ),
 }
 
 
@@ -33,7 +40,8 @@ CASES: dict[str, tuple[Callable[[], Nest], str]] = {
 def test_generated_text(name: str) -> None:
     make, schedule = CASES[name]
     nest = make()
-    text = module_parts(nest, parse_schedule(schedule).apply(nest), CodeOptions()).function + "\n"
+    with lanes_of_doubles(4):
+        text = module_parts(nest, parse_schedule(schedule).apply(nest), CodeOptions()).function + "\n"
     file = GOLDEN / f"{name}.py"
     if not file.exists():
         file.write_text(text, encoding="utf-8")

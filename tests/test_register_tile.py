@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from optimizer.codegen import vector_unit
-from optimizer.codegen.vector_unit import VectorUnit
 from optimizer.errors import CandidateError, StepError
 from optimizer.polyhedral.legality import Legal, judge
 from optimizer.polyhedral.model import Model
@@ -19,12 +18,14 @@ from optimizer.polyhedral.tree import Node, inconsistencies, loops
 from tests.hand_nests import gemm, lu, row_sum
 from tests.test_random_schedules import nest_named
 from tests.test_vectorize import code, nest_of
+from tests.vector_units import lanes_of_doubles
 
 
 @pytest.fixture(autouse=True)
-def four_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the machine: registers of four doubles."""
-    monkeypatch.setattr(vector_unit, "host_unit", lambda: VectorUnit(32, 16))
+def four_lanes() -> Generator[None]:
+    """Whatever the machine is."""
+    with lanes_of_doubles(4):
+        yield
 
 
 # The step.

@@ -13,8 +13,6 @@ import numpy as np
 import pytest
 
 from kernels import catalog
-from optimizer.codegen import vector_unit
-from optimizer.codegen.vector_unit import VectorUnit
 from optimizer.measure.commands import Form
 from optimizer.measure.guards import GuardedArguments
 from optimizer.measure.loading import plain_function
@@ -26,20 +24,13 @@ from tests.test_random_schedules import assert_same_bits, module_function, nest_
 from tests.test_register_tile import product
 from tests.test_vector_results import strided
 from tests.test_vectorize import code, nest_of
+from tests.vector_units import lanes_of_doubles
 
 LANES = (2, 4, 8)
 SIZES = ((0, 2, 1, 0), (2, 0, 3, 1), (3, 2, 0, 1), (1, 2, 1, 1), (7, 9, 8, 3), (17, 25, 4, 2), (8, 6, 23, 2))
 """In the order of a kernel's sizes; few are a multiple of a tile's."""
 IMAGE_SIZES = ((1, 1, 1, 1), (3, 2, 5, 17), (4, 1, 4, 8))
 """Filters, channels, rows and columns."""
-
-
-@contextmanager
-def lanes_of_doubles(lanes: int) -> Generator[None]:
-    """As on a machine whose registers hold so many."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(vector_unit, "host_unit", lambda: VectorUnit(8 * lanes, 32))
-        yield
 
 
 KERNELS: dict[str, tuple[str, str]] = {
