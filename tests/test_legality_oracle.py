@@ -17,6 +17,7 @@ from optimizer.polyhedral.model import Model
 from optimizer.polyhedral.nest import Nest
 from optimizer.polyhedral.schedule import Schedule
 from optimizer.polyhedral.steps import Step
+from optimizer.polyhedral.steps.register_tile import RegisterTile
 from optimizer.polyhedral.steps.sampling import random_schedule
 from optimizer.polyhedral.steps.tile import Tile
 from optimizer.polyhedral.steps.vectorize import Vectorize
@@ -45,19 +46,22 @@ def small_tiles(schedule: Schedule, rng: random.Random) -> Schedule:
                 return Tile(tuple((loop, rng.choice((2, 3))) for loop, _ in sizes))
             case Vectorize(loop):
                 return Vectorize(loop, rng.choice((2, 4)))
+            case RegisterTile((*rows, (columns, _))):
+                return RegisterTile((*((loop, rng.choice((2, 3))) for loop, _ in rows), (columns, rng.choice((2, 4)))))
             case _:
                 return step
 
     return Schedule(tuple(map(small, schedule.steps)))
 
 
-def with_vectors(schedule: Schedule, nest: Nest, rng: random.Random) -> Schedule:
-    """With one of the innermost loops vectorized at the end, where one can be."""
-    options = [Vectorize(option.loop, rng.choice((2, 4))) for option in Vectorize.options(nest, schedule.apply(nest))]
-    return Schedule((*schedule.steps, rng.choice(options))) if options else schedule
+def with_one_more(kind: type[Step], schedule: Schedule, nest: Nest, rng: random.Random) -> Schedule:
+    """With such a step at the end, where one can be."""
+    options = list(kind.options(nest, schedule.apply(nest)))
+    last = small_tiles(Schedule((rng.choice(options),)), rng).steps if options else ()
+    return Schedule((*schedule.steps, *last))
 
 
-def compare(name: str, count: int, vectors: bool = False) -> tuple[int, int, int]:
+def compare(name: str, count: int, last: type[Step] | None = None) -> tuple[int, int, int]:
     """Judge `count` random schedules both ways; how many were legal, illegal, and parallel among the legal."""
     nest = nest_of_file(f"{catalog.load(name).__file__}:{catalog.entry(name).function}")
     sizes = tiny_sizes(nest)
@@ -73,11 +77,11 @@ def compare(name: str, count: int, vectors: bool = False) -> tuple[int, int, int
         seed += 1
         schedule = small_tiles(random_schedule(nest, rng, rng.randint(1, 5)), rng)
         try:
-            schedule = with_vectors(schedule, nest, rng) if vectors else schedule
+            schedule = with_one_more(last, schedule, nest, rng) if last else schedule
             tree = schedule.apply(nest)
         except StepError:
             continue
-        if vectors and all(loop.vector == 1 for loop in loops(tree)):
+        if last and not any(isinstance(step, last) for step in schedule.steps):
             continue
         drawn += 1
         expected = oracle.is_legal(run, tree)
@@ -105,7 +109,14 @@ def test_verdicts_equal_brute_force(name):
 
 @pytest.mark.parametrize("name", ["bicg", "deriche", "floyd-warshall", "jacobi-1d", "lu", "gemver", "trisolv"])
 def test_verdicts_on_vectors_equal_brute_force(name):
-    legal, illegal, _ = compare(name, 30, vectors=True)
+    legal, illegal, _ = compare(name, 40, last=Vectorize)
+    assert legal
+    assert illegal
+
+
+@pytest.mark.parametrize("name", ["conv2d", "floyd-warshall", "gemm", "lu", "symm", "trmm"])
+def test_verdicts_on_register_tiles_equal_brute_force(name):
+    legal, illegal, _ = compare(name, 40, last=RegisterTile)
     assert legal
     assert illegal
 
