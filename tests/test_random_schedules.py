@@ -21,40 +21,49 @@ from optimizer.polyhedral.legality import Legal, judge
 from optimizer.polyhedral.model import model_of
 from optimizer.polyhedral.nest import Nest
 from optimizer.polyhedral.schedule import Schedule
+from optimizer.polyhedral.steps import Step
+from optimizer.polyhedral.steps.register_tile import RegisterTile
 from optimizer.polyhedral.steps.sampling import random_schedule
 from optimizer.polyhedral.tree import Node
-from tests.test_legality_oracle import small_tiles
+from tests.test_legality_oracle import small_tiles, with_one_more
+from tests.vector_units import lanes_of_doubles
 
 SIZES = (7, 5, 8, 6, 9)
 """None is a multiple of all the tile sizes that are drawn, 2 and 3."""
 
 
-def legal_schedules(nest: Nest, name: str, count: int) -> list[tuple[Schedule, Node]]:
-    """Seeded random schedules that change something and are legal; vectorized loops have vector code."""
-    found: list[tuple[Schedule, Node]] = []
+def legal_schedules(nest: Nest, name: str, count: int, last: type[Step] | None = None) -> list[tuple[Schedule, str]]:
+    """Seeded random schedules that change something and are legal, each with its code: vectors and registers are what
+    it has where the schedule says so. The last step is of the kind `last`, if one is given."""
+    found: list[tuple[Schedule, str]] = []
     for seed in range(100 * count):
         rng = random.Random(f"legal/{name}/{seed}")
         schedule = small_tiles(random_schedule(nest, rng, rng.randint(1, 5)), rng)
         try:
+            schedule = with_one_more(last, schedule, nest, rng) if last else schedule
             tree = schedule.apply(nest)
         except StepError:
             continue
-        if tree != nest.tree and judge(model_of(nest), tree).legal is Legal.YES and has_vector_code(nest, tree):
-            found.append((schedule, tree))
+        is_wanted = tree != nest.tree and (last is None or isinstance(schedule.steps[-1], last))
+        if is_wanted and judge(model_of(nest), tree).legal is Legal.YES:
+            source = source_or_none(nest, tree)
+            found += [(schedule, source)] if source else []
             if len(found) == count:
                 return found
     raise AssertionError(f"{name}: only {len(found)} legal schedules were drawn")
 
 
-def has_vector_code(nest: Nest, tree: Node) -> bool:
-    """Whether each loop that is marked so can be vector code, which only the generated loops say."""
+def source_or_none(nest: Nest, tree: Node) -> str | None:
+    """None where only the generated loops say that a loop can be no vectors, or a tile not be kept in registers; and
+    where there are too many of them."""
     try:
-        NumbaBackend().source(nest, tree, CodeOptions(FloatingPoint.STRICT))
+        with lanes_of_doubles(2):
+            return NumbaBackend().source(nest, tree, CodeOptions(FloatingPoint.STRICT))
     except CandidateError as error:
-        if "cannot be vectorized" not in str(error):
+        expected = ("cannot be vectorized", "there is no register tile", "needs a loop of at most 64", "gave up")
+        if not any(reason in str(error) for reason in expected):
             raise
-        return False
-    return True
+        return None
 
 
 def sizes_of(name: str) -> dict[str, int]:
@@ -95,8 +104,20 @@ def nest_named(name: str) -> Nest:
 def test_generated_code_gives_the_bits_of_the_original(name):
     nest = nest_named(name)
     expected = run(module_function(nest.original, nest.name), inputs(name))
-    for schedule, tree in legal_schedules(nest, name, 20):
-        source = NumbaBackend().source(nest, tree, CodeOptions(FloatingPoint.STRICT))
+    for schedule, source in legal_schedules(nest, name, 20):
+        for form in (Form.WATCHED, Form.BACKWARD) if "prange" in source else (Form.PLAIN,):
+            got = run(plain_function(source, "candidate", nest.name, form), inputs(name))
+            assert_same_bits(got, expected, f"{name}: {schedule}")
+
+
+@pytest.mark.parametrize("name", ["covariance", "gemm", "matmul", "matmul-float32", "symm", "trmm"])
+def test_register_tiles_after_random_steps_give_the_bits_of_the_original(name):
+    nest = nest_named(name)
+    expected = run(module_function(nest.original, nest.name), inputs(name))
+    schedules = legal_schedules(nest, name, 8, last=RegisterTile)
+    with_tiles = [(schedule, source) for schedule, source in schedules if f"{nest.name}_tile(" in source]
+    assert len(with_tiles) >= 2, "the others have a loop of one iteration where vectors would be"
+    for schedule, source in with_tiles:
         for form in (Form.WATCHED, Form.BACKWARD) if "prange" in source else (Form.PLAIN,):
             got = run(plain_function(source, "candidate", nest.name, form), inputs(name))
             assert_same_bits(got, expected, f"{name}: {schedule}")
@@ -110,8 +131,7 @@ def test_compiled_strict_code_gives_the_bits_of_the_original(name):
     nest = nest_named(name)
     original = numba.njit(error_model="numpy")(module_function(nest.original, nest.name))
     expected = run(original, inputs(name))
-    for schedule, tree in legal_schedules(nest, name, 4):
-        source = NumbaBackend().source(nest, tree, CodeOptions(FloatingPoint.STRICT))
+    for schedule, source in legal_schedules(nest, name, 4):
         function = module_function(source, nest.name)
         for _ in range(3):
             assert_same_bits(run(function, inputs(name)), expected, f"{name}: {schedule}")

@@ -48,6 +48,7 @@ def masked(
         raise NoRegisterTile("masks are made for one loop over rows and one over columns")
     row, columns = points
     _check_reads(tile, row, columns, text, facts)
+    _check_owners(tile, row, columns, text)
     row_name, axis, lanes = row.loop.iterator, columns.loop.iterator, tile.loop.vector
     names = set(taken) | {row_name, axis}
     binds = list(tile.binds)
@@ -108,6 +109,26 @@ def _check_reads(tile: RegisterTile, row: Point, columns: Point, text: VectorTex
             if element.is_write or text.nest.array(element.array).role is Role.SCALAR:
                 continue
             _check_inside(element, text, in_columns if any(element.steps) else inside)
+
+
+def _check_owners(tile: RegisterTile, row: Point, columns: Point, text: VectorText) -> None:
+    """Whether what a vector of a row writes is used by no other, since each has its own mask. Raises NoRegisterTile."""
+    owners: dict[Element, tuple[int, int]] = {}
+    used: set[tuple[Element, tuple[int, int]]] = set()
+    for place in product(range(row.trips), range(0, columns.trips, tile.loop.vector)):
+        names = zip((row.loop.iterator, columns.loop.iterator), place, strict=True)
+        there = {name: variable(name) + number(offset) for name, offset in names}
+        for call in columns.calls:
+            copy = substitute_names(call, there)
+            assert isinstance(copy, Call)
+            for element in elements_of(copy, columns.loop.iterator, text):
+                vector = replace(element, is_write=True)
+                used.add((vector, place))
+                if element.is_write:
+                    owners[vector] = place
+    for vector, place in used:
+        if owners.get(vector, place) != place:
+            raise NoRegisterTile(f"several of its rows or vectors use the same elements of {vector.array}")
 
 
 def _check_inside(element: Element, text: VectorText, facts: Facts) -> None:
