@@ -79,7 +79,9 @@ class RegisterTile(Step):
             whole = next(chain for chain in chains(tree) if first in (loop.name for loop in chain))
             others = [loop.name for loop in whole if loop.name not in names]
             near = (f"reorder({', '.join([*names, *others])})",) if others else ()
-            raise StepError(f"there is no other loop inside {first}: a register tile keeps what it computes for one", near)
+            raise StepError(
+                f"there is no other loop inside {first}: a register tile keeps what it computes for one", near
+            )
         points = [*(replace(by_name[name], unroll=0) for name in rows), replace(by_name[columns], unroll=0, vector=0)]
         return replace_loop(tiled, top.name, lambda _: nested([*outside, *points], innermost.body))
 
