@@ -157,12 +157,17 @@ def test_no_masks_where_all_tiles_are_full(tmp_path: Path) -> None:
     assert "C_0 = load(C, (i, j), 4)" in source
 
 
-def test_what_cannot_be_masked_runs_from_memory_where_tiles_are_not_full() -> None:
+def test_columns_are_gathered_with_masks() -> None:
     source = tiled(nest_named("syrk"), "distribute(i); register_tile(i_2=2, j_2=8)")
+    assert "gather_masked(A, (j_2, k), (1, 0), mask_1)" in tile_function(source)
+
+
+def test_what_cannot_be_masked_runs_from_memory_where_tiles_are_not_full(tmp_path: Path) -> None:
+    """Beyond the last column of a tile that is not full lies what it reads."""
+    source = tiled(nest_of(tmp_path, product("C[i, j] += A[i, k] * C[i, j + n]")))
     assert "mask" not in source
-    assert "gather(A, (j_2, k), (1, 0), 4)" in tile_function(source)
-    assert "2 * i_2_t + 2 <= n and 8 * j_2_t + 7 <= 2 * i_2_t:\n                syrk_tile(" in source
-    assert "else:\n                for k in range(m):" in source
+    assert "if 2 * i_t + 2 <= n and 8 * j_t + 8 <= n:\n                kernel_tile(" in source
+    assert "else:\n                for k in range(n):" in source
 
 
 def test_a_triangle_inside_the_tile_runs_from_memory() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from optimizer.codegen.simd import (
+    gather_masked,
     lanes_between,
     load,
     load_masked,
@@ -21,12 +22,14 @@ from tests.test_simd import DTYPES, LANES, SIZE, assert_same_numbers
 
 
 def masked_code(a: Any, out: Any, first: Any, last: Any) -> None:
-    """Lanes around the first and the last column; rows in the middle and at the edges."""
+    """Lanes around the first and the last column; rows in the middle and at the edges, a column, the other diagonal."""
     n = a.shape[0]
     for row in (0, 1, n - 1):
         for lane in (-3, 0, n - 2):
             mask = lanes_between(lane, first, last, 4)
             store_masked(out, (row, lane), load_masked(a, (row, lane), mask), mask)
+            store_masked(out, (2, lane), gather_masked(a, (lane, 3), (1, 0), mask), mask)
+            store_masked(out, (3, lane), gather_masked(a, (lane, n - 1 - lane), (1, -1), mask), mask)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -46,6 +49,8 @@ def test_masked_lanes_touch_nothing(dtype: Any) -> None:
             columns = [c for c in (0, n - 2, n - 1, *range(4)) if first <= c < last]
             for row in (0, 1, n - 1):
                 expected[row, columns] = make(numbers)[row, columns]
+            expected[2, columns] = make(numbers)[columns, 3]
+            expected[3, columns] = [make(numbers)[column, n - 1 - column] for column in columns]
             for run in (masked_code, compiled):
                 outside = np.full((20, 20), 99, dtype)
                 out = make(outside)
