@@ -106,6 +106,8 @@ def _check_reads(tile: RegisterTile, row: Point, columns: Point, text: VectorTex
             in_columns = in_columns.and_that(Comparison(variable(axis), relation, each))
     for call in columns.calls:
         for element in elements_of(call, axis, text):
+            if element.array in text.places:
+                raise NoRegisterTile(f"{element.array} is a scalar that is kept in an array")
             if element.is_write or text.nest.array(element.array).role is Role.SCALAR:
                 continue
             _check_inside(element, text, in_columns if any(element.steps) else inside)
