@@ -85,9 +85,11 @@ that are not permutable yet, as in stencils over time. Try sizes of tiles both s
 unlike loops: the innermost is often best large, or not tiled.
 3. Threads belong on an outer loop that carries nothing, or on the tiles of a wavefront; a parallel loop deep inside \
 starts its threads too often. A loop that is parallel by itself need not be made so.
-4. Registers: unroll_and_jam of an outer loop reuses what is loaded in the innermost one. A loop as in 1 becomes \
-vector code by itself if the compiler finds out that it can; vectorize sees to it, also with choices in the loop, and \
-comes last.
+4. Registers: where a loop adds up into elements that it does not move, as k in C[i, j] += A[i, k] * B[k, j], \
+register_tile of the two others does most of all (8 rows and three vectors of columns; k first cut into pieces of some \
+256, all of one before the next); it comes before parallel on the loop over its tiles. Elsewhere unroll_and_jam of an \
+outer loop reuses what is loaded in the innermost one. A loop as in 1 becomes vector code by itself if the compiler \
+finds out that it can; vectorize sees to it, also with choices in the loop, and comes last.
 5. Fuse loops that share data, distribute loops whose parts want different orders. Split a loop where a few of its \
 iterations keep the others from being parallel.
 A legal schedule can be slower than the original. {feedback}
