@@ -18,7 +18,7 @@ from optimizer.candidate import Candidate, digest_of
 from optimizer.codegen.backend import Backend, CodeOptions, FloatingPoint
 from optimizer.codegen.numba_source import NumbaBackend
 from optimizer.codegen.vector_unit import register_tile_shape
-from optimizer.errors import StepError, UserError
+from optimizer.errors import CandidateError, StepError, UserError
 from optimizer.measure.machine import available_processors
 from optimizer.measure.workload import ArgumentKind, ArgumentSpec, CatalogInputs, FileInputs, RandomInputs, Workload
 from optimizer.names import nearest
@@ -193,6 +193,14 @@ class KernelProblem:
     def code(self, candidate: Candidate) -> str:
         """The module text of a candidate; raises `CandidateError` when no code can be made of it."""
         return self.backend.source(self.nest, self.tree(candidate), CodeOptions(self.fp))
+
+    def has_code(self, candidate: Candidate) -> bool:
+        """Whether code can be made of a candidate."""
+        try:
+            self.code(candidate)
+        except CandidateError:
+            return False
+        return True
 
     def workload(self, size: Literal["timing"] | Mapping[str, int]) -> Workload:
         """The original with inputs at the size asked for, or at another one."""

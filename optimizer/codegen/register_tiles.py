@@ -87,6 +87,9 @@ def _write(node: LoopNode, text: VectorText, taken: AbstractSet[str], facts: Fac
         case If(condition, then, otherwise):
             other = None if otherwise is None else _write(otherwise, text, taken, facts, reasons)
             return If(condition, _write(then, text, taken, facts.and_that(condition), reasons), other)
+        case For(unroll=0) if node.vector != 1:
+            reasons.append(f"{node.iterator} is not perfectly nested in the other loops of its tile")
+            return replace(node, unroll=1)
         case For():
             points = point_loops(node.body)
             taken, inside = taken | {node.iterator}, facts.and_in(node)

@@ -40,7 +40,7 @@ class Polyhedral:
         if limit is None or budget.used.evaluations < for_templates:
             for schedule in self._in_turn(templates()):
                 candidate = problem.parse(str(schedule))
-                if candidate.digest not in known:
+                if candidate.digest not in known and problem.has_code(candidate):
                     return Proposal(candidate.text, "template")
         for parent in best_first(history):
             neighbour = new_neighbour(problem, parent.candidate, known, rng, tries=100)

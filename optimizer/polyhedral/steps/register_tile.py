@@ -27,8 +27,10 @@ MOST_ELEMENTS = 1024
 
 @dataclass(frozen=True, slots=True)
 class RegisterTile(Step):
-    """Compute small tiles in registers: cut loops into tiles as `tile` does, and move the loops inside a tile into all
-    other loops of the perfect nest, where they are written out, the last one as vectors.
+    """Compute small tiles of two or more loops in registers.
+
+    Loops are cut into tiles as `tile` does. The loops inside a tile move into all other loops of the perfect nest, where
+    they are written out, the last one as vectors.
 
     args:
         sizes: each loop with the number of its values in a tile. The last loop named runs as vectors: its size is a
