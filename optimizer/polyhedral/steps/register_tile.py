@@ -29,8 +29,8 @@ MOST_ELEMENTS = 1024
 class RegisterTile(Step):
     """Compute small tiles of two or more loops in registers.
 
-    Loops are cut into tiles as `tile` does. The loops inside a tile move into all other loops of the perfect nest, where
-    they are written out, the last one as vectors.
+    Loops are cut into tiles as `tile` does. The loops inside a tile move into all other loops of the perfect nest,
+    where they are written out, the last one as vectors.
 
     args:
         sizes: each loop with the number of its values in a tile. The last loop named runs as vectors: its size is a
