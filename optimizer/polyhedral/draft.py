@@ -32,13 +32,14 @@ class Draft:
         known = {loop.name for loop in loops(before.tree)}
         return [loop.name for loop in loops(self.tree) if loop.name not in known]
 
-    def with_threads_on(self, loop: str) -> Draft | None:
+    def with_threads_on(self, loop: str, share: str = "blocks") -> Draft | None:
         """With a loop that carries nothing parallel, which changes no order: there is nothing to judge."""
+        step = Parallel(loop, share)
         try:
-            tree = Parallel(loop).apply(self.model.nest, self.tree)
+            tree = step.apply(self.model.nest, self.tree)
         except StepError:
             return None
-        return Draft(self.model, (*self.steps, Parallel(loop)), tree, self._parallel)
+        return Draft(self.model, (*self.steps, step), tree, self._parallel)
 
     def then(self, *steps: Step) -> Draft | None:
         """With these steps added, if they apply and the whole is still legal."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import permutations
+
+import islpy as isl
 
 from optimizer.polyhedral.draft import Draft
 from optimizer.polyhedral.locality import strides
@@ -130,12 +133,27 @@ def _update(draft: Draft, names: list[str], shape: tuple[int, int]) -> Draft | N
 def _on_threads(draft: Draft, parts: list[str], column_tiles: str, after: str) -> Draft:
     """The rows below a block on threads, and of its own rows the columns to the right."""
     for part in parts:
-        threaded = draft.with_threads_on(part) if draft.is_parallel(part) else None
+        threaded = draft.with_threads_on(part, _share(draft, part)) if draft.is_parallel(part) else None
         draft = threaded or draft
     split = draft.then(Split(column_tiles, after))
     if split is None or not split.is_parallel(right := split.new_loops(draft)[0]):
         return draft
     return split.with_threads_on(right) or draft
+
+
+def _share(draft: Draft, loop: str) -> str:
+    """`ends` for a loop on which the bounds of others depend: its iterations do not take equally long."""
+    for leaf in leaves(loop_named(draft.tree, loop)):
+        domain = draft.model.domains[leaf.statement]
+        iterators = draft.model.nest.statement(leaf.statement).iterators
+        own = [place for place, name in enumerate(iterators) if re.search(rf"\b{name}\b", leaf.values[loop])]
+        others = [place for place in range(len(iterators)) if place not in own]
+        for part in domain.get_basic_sets():
+            for constraint in part.get_constraints():
+                involved = [constraint.involves_dims(isl.dim_type.set, place, 1) for place in range(len(iterators))]
+                if any(involved[place] for place in own) and any(involved[place] for place in others):
+                    return "ends"
+    return "blocks"
 
 
 def _accumulates(draft: Draft, leaf: Leaf, rows: str, columns: str, depth: str) -> bool:
@@ -177,5 +195,5 @@ def _threaded(draft: Draft, candidates: list[str]) -> Draft:
     for place, name in enumerate(candidates):
         if draft.is_parallel(name):
             moved = draft if place == 0 else draft.then(Reorder((name, *candidates[:place]))) or draft
-            return moved.with_threads_on(name) or draft
+            return moved.with_threads_on(name, _share(moved, name)) or draft
     return draft
