@@ -180,7 +180,8 @@ class KernelProblem:
         return templates(self.model, self.sizes, self.threads, self.jobs, register_tile_shape(self.nest))
 
     def is_admissible(self, candidate: Candidate) -> bool:
-        return self.judge(candidate).legal is Legal.YES
+        """Whether a candidate is legal, and code can be made of it."""
+        return self.judge(candidate).legal is Legal.YES and self.has_code(candidate)
 
     def neighbours(self, candidate: Candidate, rng: random.Random) -> Iterator[Candidate]:
         """Schedules with one step more, one less, or one number changed; in random order, never the same text twice."""

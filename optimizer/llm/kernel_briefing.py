@@ -162,8 +162,11 @@ class KernelBriefing:
         if count > len(found):
             known = {self.problem.parse(start.text).digest for start in found}
             for text, hint in self._families():
-                if len(found) < count and (digest := self.problem.parse(text).digest) not in known:
-                    known.add(digest)
+                if len(found) == count:
+                    break
+                candidate = self.problem.parse(text)
+                if candidate.digest not in known and self.problem.has_code(candidate):
+                    known.add(candidate.digest)
                     found.append(Start(text, f"Begin with this template. {hint}"))
         return tuple(found[:count])
 
