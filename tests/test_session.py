@@ -116,7 +116,7 @@ def test_a_bug_of_the_harness_while_a_candidate_runs_is_trouble(
 
 
 def build_and_call(runner: Runner, code: Code, step: Step) -> None:
-    runner.call(runner.build(code, step), step)
+    runner.call(runner.build(code, step), step, is_restored=True)
 
 
 def plant_bug(folder: Path, place: str) -> None:

@@ -20,6 +20,7 @@ class Task(StrEnum):
     """What a worker process does."""
 
     LOAD = "load"
+    RESTORE = "restore"
     BUILD = "build"
     CALL = "call"
     RUN = "run"
@@ -55,6 +56,13 @@ class LoadCommand:
     segments: tuple[Segment, ...]
     size: int
     """Bytes of the shared file that are used."""
+    kept: tuple[str, ...] = ()
+    """Arrays that calls can begin with as they are now."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreCommand:
+    """Make the arrays that were kept what they were."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +86,8 @@ class CallCommand:
     key: str
     threads: int
     calls: int = 1
-    restored: tuple[str, ...] = ()
-    """Arrays that are made what they were before each call."""
+    is_restored: bool = False
+    """Whether the arrays that were kept are made what they were before each call."""
     pause: float = 0.0
     """Seconds to wait before the first call."""
     memory: int | None = None
@@ -216,10 +224,19 @@ class NoiseReport:
 
 
 Command = (
-    LoadCommand | BuildCommand | CallCommand | RunCommand | GiveCommand | CollectCommand | PeaksCommand | NoiseCommand
+    LoadCommand
+    | RestoreCommand
+    | BuildCommand
+    | CallCommand
+    | RunCommand
+    | GiveCommand
+    | CollectCommand
+    | PeaksCommand
+    | NoiseCommand
 )
 TASKS: Mapping[type[Any], Task] = {
     LoadCommand: Task.LOAD,
+    RestoreCommand: Task.RESTORE,
     BuildCommand: Task.BUILD,
     CallCommand: Task.CALL,
     RunCommand: Task.RUN,

@@ -147,23 +147,17 @@ class OwnArguments:
         self._arrays = {segment.name: segment.array(self._blocks[segment.name]) for segment in segments}
         self._pristine: dict[str, NDArray[Any]] = {}
 
-    def take(self, content: Bytes) -> None:
-        """Copy all arguments, with their zones, from the block of bytes that was sent."""
-        self._pristine.clear()
+    def take(self, content: Bytes, kept: Collection[str] = ()) -> None:
+        """Copy all arguments, with their zones, from the block of bytes that was sent; some are kept for `restore`."""
         for segment in self.segments:
             np.copyto(self._blocks[segment.name], content[segment.start : segment.start + segment.size])
+        self._pristine = {name: self._arrays[name].copy() for name in kept}
 
     def give(self, content: Bytes, names: Collection[str]) -> None:
         """Copy the arguments of these names, with their zones, back."""
         for segment in self.segments:
             if segment.name in names:
                 content[segment.start : segment.start + segment.size] = self._blocks[segment.name]
-
-    def keep(self, names: Collection[str]) -> None:
-        """Remember these arrays for `restore`."""
-        for name in names:
-            if name not in self._pristine:
-                self._pristine[name] = self._arrays[name].copy()
 
     def restore(self) -> None:
         """Make the arrays that were kept what they were."""

@@ -27,6 +27,7 @@ from optimizer.measure.commands import (
     Form,
     GiveCommand,
     LoadCommand,
+    RestoreCommand,
     RunCommand,
     from_json,
 )
@@ -102,20 +103,27 @@ class Runner:
         self.worker, self._threads = worker, threads
         self._size = 0
 
-    def load(self, guarded: GuardedArguments, step: Step) -> None:
-        """Hand over arguments; calls change the copy that the process makes of them."""
-        self._request(self._written(guarded), step)
+    def load(self, guarded: GuardedArguments, step: Step, kept: Collection[str] = ()) -> None:
+        """Hand over arguments; calls change the copy that the process makes of them.
 
-    def _written(self, guarded: GuardedArguments) -> LoadCommand:
+        Calls can begin with the arrays named in `kept` as they are now.
+        """
+        self._request(self._written(guarded, kept), step)
+
+    def _written(self, guarded: GuardedArguments, kept: Collection[str] = ()) -> LoadCommand:
         shared = self.worker.shared
         self._size = guarded.content.size
         resize(shared, self._size)
         write_at(shared, 0, guarded.content)
-        return LoadCommand(guarded.segments, self._size)
+        return LoadCommand(guarded.segments, self._size, tuple(kept))
 
     def unload(self, step: Step) -> None:
         """Free the memory of the arguments."""
         self.load(GuardedArguments({}), step)
+
+    def restore(self, step: Step) -> None:
+        """Make the arrays that `load` kept what they were."""
+        self._request(RestoreCommand(), step)
 
     def build(self, code: Code, step: Step) -> str:
         """Make a function ready for the arguments that are loaded; its key for `call`."""
@@ -132,14 +140,14 @@ class Runner:
         *,
         threads: int = 1,
         calls: int = 1,
-        restored: Collection[str] = (),
+        is_restored: bool = False,
         pause: float = 0.0,
     ) -> Called:
         """Call a function on the arguments that are loaded. Raises `CallError` when it raises an exception.
 
-        Of several calls each begins with the arrays named in `restored` as they were loaded.
+        With `is_restored` each begins with the arrays that `load` kept as they were then.
         """
-        command = CallCommand(key, threads, calls, tuple(restored), pause, self._memory(step))
+        command = CallCommand(key, threads, calls, is_restored, pause, self._memory(step))
         process = self.worker.own_process_id or 0
         own = (os.getpid(), threading.get_native_id())
         before, before_here = scheduling(process, process), scheduling(*own)

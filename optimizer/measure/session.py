@@ -64,6 +64,9 @@ class Session:
         match Task(message["task"]):
             case Task.LOAD:
                 return self._load(from_json(LoadCommand, command))
+            case Task.RESTORE:
+                self._arguments.restore()
+                return {}
             case Task.BUILD:
                 return self._build(from_json(BuildCommand, command))
             case Task.CALL:
@@ -91,7 +94,7 @@ class Session:
             self._arguments = OwnArguments(())
             self._arguments = OwnArguments(command.segments)
         self._map(command.size)
-        self._arguments.take(self._content)
+        self._arguments.take(self._content, command.kept)
         return {}
 
     def _map(self, size: int) -> None:
@@ -108,6 +111,8 @@ class Session:
         identity = (command.form.value, command.file, command.function, source, types)
         key = hashlib.sha256(repr(identity).encode()).hexdigest()[:16]
         self._functions.get(key, lambda: (command.form, _made(command, arguments)))
+        # The only place: a collection takes as long as many a call.
+        gc.collect()
         return {"key": key}
 
     def _call(self, command: CallCommand) -> CallReport:
@@ -115,27 +120,22 @@ class Session:
         _limit_memory(command.memory)
         numba.set_num_threads(command.threads)
         self._returned = ()
-        self._arguments.keep(command.restored)
         arguments = self._arguments.arguments()
         if form in PLAIN_FORMS:
             # NumPy's floats divide by zero as compiled code does.
             arguments = tuple(np.float64(value) if isinstance(value, float) else value for value in arguments)
         returned, seconds = None, 0.0
         time.sleep(command.pause)
-        gc.collect(0)
-        gc.disable()
-        try:
-            with np.errstate(all="ignore") if form in PLAIN_FORMS else contextlib.nullcontext():
-                for _ in range(command.calls):
+        with np.errstate(all="ignore") if form in PLAIN_FORMS else contextlib.nullcontext():
+            for _ in range(command.calls):
+                if command.is_restored:
                     self._arguments.restore()
-                    try:
-                        start = time.perf_counter()
-                        returned = function(*arguments)
-                        seconds += time.perf_counter() - start
-                    except Exception as error:
-                        return _raised(error)
-        finally:
-            gc.enable()
+                try:
+                    start = time.perf_counter()
+                    returned = function(*arguments)
+                    seconds += time.perf_counter() - start
+                except Exception as error:
+                    return _raised(error)
         try:
             is_tuple = isinstance(returned, tuple)
             parts = returned if is_tuple else () if returned is None else (returned,)

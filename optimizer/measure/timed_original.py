@@ -92,11 +92,11 @@ class TimedOriginal:
     def _overhead(self) -> float:
         """What a call in the clean process takes when the function does nothing."""
         step = self.step("a function that does nothing")
-        self._runner.load(self.guarded, step)
+        self._runner.load(self.guarded, step, self._workload.written)
         key = self._runner.build(Code(Form.NOTHING, "", ""), step)
         seconds, calls = math.inf, FEWEST_EMPTY_CALLS
         while calls:
-            called = self._runner.call(key, step, calls=calls, restored=self._workload.written)
+            called = self._runner.call(key, step, calls=calls, is_restored=True)
             seconds = max(called.visible, 1e-6) / calls
             # As many as make the cost of asking small, if those were too few.
             wanted = min(MOST_CALLS, math.ceil(SAMPLE_SECONDS / seconds))
@@ -119,13 +119,13 @@ class TimedOriginal:
 
     def seconds_alone(self) -> float:
         """Of a call of the original in the clean process, now."""
-        step, written = self.step("the original"), self._workload.written
+        step = self.step("the original")
         self.guarded.restore()
-        self._runner.load(self.guarded, step)
+        self._runner.load(self.guarded, step, self._workload.written)
         key = self._runner.build(self.code, step)
         first = self._call(key, step).report.seconds
         calls = calls_of_a_sample(first)
-        sample = self._call(key, step, calls=calls, restored=written, pause=QUIET_SECONDS)
+        sample = self._call(key, step, calls=calls, is_restored=True, pause=QUIET_SECONDS)
         self._runner.unload(step)
         return sample.report.seconds / calls
 

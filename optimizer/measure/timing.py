@@ -87,7 +87,7 @@ class Stopwatch:
         """Raises `WorkerFailure` for a candidate that is wrong at this size, or whose time cannot be believed."""
         reference, is_fresh = self._original.reference()
         self._guarded.restore()
-        self._runner.load(self._guarded, self._original_step("handing over inputs"))
+        self._runner.load(self._guarded, self._original_step("handing over inputs"), self._workload.written)
         self._keys = [self._built(number) for number in range(len(self._command.codes))]
         load = OtherLoad(self._runner.worker.own_process_id)
         try:
@@ -178,13 +178,15 @@ class Stopwatch:
     def _sample(self, number: int, calls: int, first: float, reference: Reference) -> float:
         """Mean seconds of `calls` calls."""
         step = self._step(number, max(self._command.cutoff, SLOWDOWN_ALLOWED * first) * calls)
+        # After somebody else's long call restoring takes much longer than it does in `Reference.overhead`.
+        self._runner.restore(step)
         called = self._call(
             self._runner,
             self._keys[number],
             step,
             threads=self._command.threads,
             calls=calls,
-            restored=self._workload.written,
+            is_restored=True,
             pause=QUIET_SECONDS,
         )
         self._look(number, called, reference)
@@ -207,7 +209,7 @@ class Stopwatch:
             results = {name: array.copy() for name, array in results.items()}
             results |= self._runner.returned(called.report, self._guarded, step, reference.results)
             self._guarded.restore()
-            self._runner.load(self._guarded, step)
+            self._runner.load(self._guarded, step, written)
         difference = self._difference(results, reference.results)
         if difference and (
             self._workload.is_strict or self._is_original(number) or self._original.is_comparable(reference)
@@ -215,7 +217,7 @@ class Stopwatch:
             raise self._failure(number, Reason.WRONG_RESULT, str(difference))
         if is_first:
             self._guarded.restore(written)
-            self._runner.load(self._guarded, step)
+            self._runner.load(self._guarded, step, written)
 
     def _compare_clocks(self, number: int, called: Called, reference: Reference) -> None:
         seconds, elapsed = called.report.seconds, called.elapsed

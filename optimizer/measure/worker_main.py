@@ -6,6 +6,7 @@ Started by `worker.Worker` only. Reads one command at a time and answers it; end
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import traceback
@@ -26,6 +27,8 @@ def main() -> None:
     warnings.simplefilter("ignore")
     from optimizer.measure.session import Session
 
+    # Garbage is collected after code was built, never in a request that is timed.
+    gc.disable()
     session = Session(threads, shared)
     reader = MessageReader(commands)
     write_message(answers, {"ready": os.getpid()})

@@ -81,7 +81,8 @@ def eliminations(draft: Draft, shape: tuple[int, int], threads: int) -> Iterator
         if len(chain) != 3 or any(loops(chain[-1].body)):
             continue
         for rows, columns, depth in permutations([loop.name for loop in chain], 3):
-            if any(_accumulates(draft, leaf, rows, columns, depth) for leaf in leaves(chain[-1])):
+            inside = tuple(leaves(chain[-1]))
+            if any(_accumulates(draft, leaf, rows, columns, depth) and _reads_its_own(draft, leaf) for leaf in inside):
                 found = _elimination(draft, rows, columns, depth, shape, threads)
                 if found is not None:
                     yield found
@@ -159,6 +160,18 @@ def _share(draft: Draft, loop: str) -> str:
 def _accumulates(draft: Draft, leaf: Leaf, rows: str, columns: str, depth: str) -> bool:
     jumps = {name: _written_jump(draft, leaf, name) for name in (rows, columns, depth)}
     return jumps[depth] == 0.0 and jumps[columns] == 1.0 and jumps[rows] > 1
+
+
+def _reads_its_own(draft: Draft, leaf: Leaf) -> bool:
+    """Whether a statement reads other elements of the array that it writes to."""
+    accesses = draft.model.nest.statement(leaf.statement).accesses
+    written = [access for access in accesses if access.is_write]
+    return any(
+        read.array == write.array and read.subscripts != write.subscripts
+        for read in accesses
+        if not read.is_write
+        for write in written
+    )
 
 
 def _accumulations(draft: Draft, chain: tuple[Loop, ...]) -> Iterator[Accumulation]:
