@@ -39,6 +39,16 @@ class If:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldElement:
+    """An element of an array for which a variable stands while a loop runs."""
+
+    array: str
+    subscripts: tuple[Affine, ...]
+    name: str
+    """The variable."""
+
+
+@dataclass(frozen=True, slots=True)
 class For:
     """Runs its body for start, start + step, ... as long as the iterator has not reached `stop`."""
 
@@ -60,6 +70,8 @@ class For:
     """As in the schedule; then, where the loop is vector code, the lanes: as many iterations as one step of it runs."""
     note: str = ""
     """Something for the reader of the code."""
+    held: tuple[HeldElement, ...] = ()
+    """Loaded before the loop, which has an iteration then, and stored after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +136,13 @@ def walk(node: LoopNode) -> Iterator[LoopNode]:
 
 def calls(node: LoopNode) -> Iterator[Call]:
     return (inner for inner in walk(node) if isinstance(inner, Call))
+
+
+def variables(node: LoopNode) -> frozenset[str]:
+    """The names that loops and bindings give."""
+    inner = tuple(walk(node))
+    iterators = {part.iterator for part in inner if isinstance(part, For)}
+    return frozenset(iterators | {part.name for part in inner if isinstance(part, Bind)})
 
 
 def is_innermost(loop: For) -> bool:

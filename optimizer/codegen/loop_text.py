@@ -19,11 +19,12 @@ from optimizer.codegen.affine import (
     remainder,
     variable,
 )
+from optimizer.codegen.held_elements import held_names
 from optimizer.codegen.layout import LINE_LENGTH, if_lines, laid_out
-from optimizer.codegen.loop_ast import Bind, Block, Call, For, If, LoopNode, RegisterTile, walk
+from optimizer.codegen.loop_ast import Bind, Block, Call, For, HeldElement, If, LoopNode, RegisterTile, walk
 from optimizer.codegen.naming import free_name
 from optimizer.codegen.python_text import condition_text, expression_text
-from optimizer.codegen.statement_text import ScalarPlace, Subscripts, statement_text, values_to_bind
+from optimizer.codegen.statement_text import ScalarPlace, Subscripts, parsed, statement_text, values_to_bind
 from optimizer.codegen.vector_text import VectorAxis, VectorText
 from optimizer.polyhedral.nest import Nest
 
@@ -43,6 +44,8 @@ class LoopPrinter:
     """Functions of register tiles, name and text: they are added here when they are printed."""
     axis: VectorAxis | None = None
     """Of the vectors that statements are printed for."""
+    held: tuple[HeldElement, ...] = ()
+    """By the loop whose statements are printed."""
 
     def lines(self, node: LoopNode, indent: str, live: AbstractSet[str]) -> Iterator[str]:
         """`live`: names that keep their meaning in here."""
@@ -84,7 +87,8 @@ class LoopPrinter:
         if self.axis is not None:
             yield from self.vectors.lines(call, values, self.axis, self.subscripts, indent)
         else:
-            yield from laid_out(statement_text(statement, values, self.places, self.subscripts), indent)
+            held = held_names(statement, dict(zip(statement.iterators, call.arguments, strict=True)), self.held)
+            yield from laid_out(statement_text(statement, values, self.places, self.subscripts, held), indent)
 
     def _if(self, node: If, indent: str, live: AbstractSet[str]) -> Iterator[str]:
         match node.condition:
@@ -142,9 +146,17 @@ class LoopPrinter:
             head = _head(loop.iterator, kind, start_name, stop_name, loop.step)
         if loop.note:
             yield f"{indent}# Not vectorized: {loop.note}."
+        for element in loop.held:
+            yield from laid_out(f"{element.name} = {self._element_text(element)}", indent)
         yield indent + head
-        inside = replace(self, axis=self.vectors.axis(loop)) if loop.vector != 1 else self
+        inside = replace(self, axis=self.vectors.axis(loop) if loop.vector != 1 else None, held=loop.held)
         yield from inside.lines(loop.body, indent + INDENT, live)
+        for element in loop.held:
+            yield from laid_out(f"{self._element_text(element)} = {element.name}", indent)
+
+    def _element_text(self, element: HeldElement) -> str:
+        indices = [self.subscripts.printed(parsed(expression_text(subscript))) for subscript in element.subscripts]
+        return f"{element.array}[{', '.join(map(ast.unparse, indices))}]"
 
     def _counted_parallel(self, loop: For, indent: str, live: AbstractSet[str]) -> Iterator[str]:
         """Numba's prange counts by one, and gives each thread a block of what it counts."""

@@ -17,7 +17,8 @@ from optimizer.codegen.function_text import (
     signature,
     written_arguments,
 )
-from optimizer.codegen.loop_ast import LoopNode, has_parallel_loop
+from optimizer.codegen.held_elements import hold_elements
+from optimizer.codegen.loop_ast import LoopNode, has_parallel_loop, variables
 from optimizer.codegen.loop_text import INDENT, LoopPrinter, counting_iterators
 from optimizer.codegen.module_text import decorated_functions, defined_names, import_lines, without_imports
 from optimizer.codegen.naming import free_name, name_iterators
@@ -90,6 +91,7 @@ def module_parts(nest: Nest, tree: Node, options: CodeOptions) -> ModuleParts:
         loops = write_register_tiles(loops, vectors, reserved | {"at"})
     loops = write_out_unrolled(loops, reserved | {"at"})
     loops = write_vectors(loops, vectors, reserved | {"at"})
+    loops = hold_elements(loops, nest, reserved | {"at"} | variables(loops))
     is_parallel = has_parallel_loop(loops)
     subscripts = Subscripts(free_name("at", reserved), counting_iterators(loops))
     name = options.function_name or nest.name

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from optimizer.codegen.affine import Affine, floor_division, names_in, number, remainder, variable
 from optimizer.codegen.python_text import expression_text
@@ -51,11 +52,30 @@ class Subscripts:
 
 
 def statement_text(
-    statement: Statement, values: Mapping[str, Affine], places: Mapping[str, ScalarPlace], subscripts: Subscripts
+    statement: Statement,
+    values: Mapping[str, Affine],
+    places: Mapping[str, ScalarPlace],
+    subscripts: Subscripts,
+    held: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
-    """The assignment with each iterator replaced by its value and each scalar by its place."""
-    body = Substitution(statement, values, places, subscripts).visit(ast.parse(statement.body))
+    """The assignment with each iterator replaced by its value, each scalar by its place, and elements that are `held`
+    in variables, by their text in the source, by those."""
+    body = _Held(held).visit(ast.parse(statement.body)) if held else ast.parse(statement.body)
+    body = Substitution(statement, values, places, subscripts).visit(body)
     return ast.unparse(_TightPowers().visit(body))
+
+
+class _Held(ast.NodeTransformer):
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self.names = names
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
+        name = self.names.get(ast.unparse(node))
+        return node if name is None else ast.Name(name, node.ctx)
+
+
+def indices_of(node: ast.Subscript) -> list[ast.expr]:
+    return node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
 
 
 class Substitution(ast.NodeTransformer):
@@ -78,8 +98,7 @@ class Substitution(ast.NodeTransformer):
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
         self.generic_visit(node.value)
-        indices = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        simplified = [self.subscripts.printed(self._index(index)) for index in indices]
+        simplified = [self.subscripts.printed(self._index(index)) for index in indices_of(node)]
         node.slice = simplified[0] if len(simplified) == 1 else ast.Tuple(simplified, ast.Load())
         return node
 

@@ -15,7 +15,7 @@ import islpy as isl
 
 from optimizer.polyhedral.model import Model
 from optimizer.polyhedral.nest import Statement
-from optimizer.polyhedral.tree import Leaf, Loop, Node, Sequence, leaves
+from optimizer.polyhedral.tree import Leaf, Loop, Node, Sequence, leaves, loops
 
 CARRIED = 4.0
 """Price of an iteration that waits for the one before it; one independent scalar operation costs 1."""
@@ -25,6 +25,8 @@ VECTOR = 0.3
 """What a vectorized iteration costs of a scalar one, ..."""
 CHOSEN_VECTOR = 0.9
 """... what one does that the schedule made a vector, ..."""
+JAMMED = 0.25
+"""... what one beside those of other iterations of an outer loop does, ..."""
 IN_REGISTERS = 0.05
 """... and what one in a register tile does."""
 START_OF_THREADS = 5_000.0
@@ -138,6 +140,8 @@ def tree_price(
             case Loop():
                 if node.vector != 1 and node.unroll == 0:
                     return price(node.body, None, under_threads) * IN_REGISTERS
+                if node.unroll > 1 and innermost and not any(loops(node.body)):
+                    return price(node.body, innermost, under_threads) * JAMMED
                 below = price(node.body, node.name, under_threads or node.is_parallel)
                 if node.vector != 1:
                     below *= CHOSEN_VECTOR

@@ -16,7 +16,8 @@ from typing import cast
 import joblib
 
 from optimizer.polyhedral.draft import Draft
-from optimizer.polyhedral.locality import iteration_price, tree_price
+from optimizer.polyhedral.jam_templates import jams
+from optimizer.polyhedral.locality import START_OF_THREADS, iteration_price, tree_price
 from optimizer.polyhedral.model import Model, model_of
 from optimizer.polyhedral.nest import Nest
 from optimizer.polyhedral.register_templates import eliminations, register_tilings
@@ -71,8 +72,9 @@ def family_of(
     model = model_of(nest)
     start = Draft(model, order.steps, order.apply(nest))
     in_registers = (*register_tilings(start, register_tile, threads), *eliminations(start, register_tile, threads))
-    tilings = (*in_registers, *_tilings(start))
-    threaded = [_threaded(tiled) if threads > 1 else tiled for tiled in tilings]
+    jammed = (both for draft in (*in_registers, start) for both in (*jams(draft, sizes, threads), draft))
+    tilings = _distinct((*jammed, *_tilings(start)))
+    threaded = [_threaded(tiled, sizes) if threads > 1 else tiled for tiled in tilings]
     drafts = [draft for each in threaded for draft in (*_with_vectors(each), each)]
     price = min(tree_price(model, draft.tree, sizes, draft.is_parallel, threads) for draft in drafts)
     return Family(price, tuple((Schedule(draft.steps), show(draft.tree)) for draft in drafts))
@@ -173,11 +175,13 @@ def _tiled(draft: Draft, sizes: tuple[int, ...]) -> Draft:
     return draft
 
 
-def _threaded(draft: Draft) -> Draft:
-    """Each part of the tree without threads gives its outermost possible loop to them."""
+def _threaded(draft: Draft, sizes: Mapping[str, int]) -> Draft:
+    """Each part of the tree without threads gives its outermost possible loop to them, unless it is brief."""
     for name in tuple(_outermost(draft.tree)):
         loop = find_loop(draft.tree, name)
-        if loop is not None and not any(inner.is_parallel for inner in loops(loop)):
+        if loop is None or any(inner.is_parallel for inner in loops(loop)):
+            continue
+        if any(loops(loop.body)) or tree_price(draft.model, loop, sizes, draft.is_parallel, 1) > START_OF_THREADS:
             draft = _with_threads(draft, name) or draft
     return draft
 

@@ -14,5 +14,8 @@ def gemm(ni, nj, nk, alpha, beta, C, A, B):
                 if j < nj:
                     C[i, j] *= beta
                 if j >= 1:
-                    for k in range(nk):
-                        C[i, at(j - 1)] += alpha * A[i, k] * B[k, at(j - 1)]
+                    if 0 < nk:
+                        C_0 = C[i, at(j - 1)]
+                        for k in range(nk):
+                            C_0 += alpha * A[i, k] * B[k, at(j - 1)]
+                        C[i, at(j - 1)] = C_0

@@ -24,5 +24,7 @@ def gemm(ni, nj, nk, alpha, beta, C, A, B):
             else:
                 # Not vectorized: a loop is inside it.
                 for j_2 in range(nj):
+                    C_0 = C[i, at(j_2)]
                     for k in range(2 * k_t, min(nk, 2 * k_t + 2)):
-                        C[i, at(j_2)] += alpha * A[i, at(k)] * B[at(k), at(j_2)]
+                        C_0 += alpha * A[i, at(k)] * B[at(k), at(j_2)]
+                    C[i, at(j_2)] = C_0

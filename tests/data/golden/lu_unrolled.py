@@ -4,8 +4,11 @@ def lu(n, A):
         raise ValueError("A must have shape (n, n)")
     for i in range(1, n):
         for j in range(i):
-            for k in range(j):
-                A[i, j] -= A[i, k] * A[k, j]
+            if 0 < j:
+                A_0 = A[i, j]
+                for k in range(j):
+                    A_0 -= A[i, k] * A[k, j]
+                A[i, j] = A_0
             A[i, j] /= A[j, j]
         for k_2 in range(i):
             j_2_rest = i + 4 * (max(n - i, 0) // 4)
