@@ -100,6 +100,20 @@ def test_what_is_not_proved_stays_in_memory(tmp_path: Path, text: str) -> None:
     assert "x_0" not in loop_code(nest_of(tmp_path, text))
 
 
+def test_a_scalar_that_became_an_array_is_held_too(tmp_path: Path) -> None:
+    code = loop_code(
+        nest_of(
+            tmp_path,
+            'def kernel(A: Float64[np.ndarray, "n m"], x: Float64[np.ndarray, "n"]):\n    n, m = A.shape\n'
+            "    for i in range(n):\n        total = 0.0\n        for j in range(m):\n            total += A[i, j]\n"
+            "        x[i] = total / m\n",
+        ),
+        "tile(i=8); distribute(i); unroll_and_jam(i_2, 2)",
+    )
+    assert "total_0 = total[at(2 * i_2_t)]" in code
+    assert "total_1 += A[at(2 * i_2_t + 1), j]" in code
+
+
 def test_a_parallel_loop_shares_no_variable(tmp_path: Path) -> None:
     code = loop_code(nest_of(tmp_path, MATVEC), "interchange(i, j); unroll_and_jam(j, 2)")
     assert "prange" not in code

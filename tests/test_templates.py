@@ -19,6 +19,19 @@ def test_templates_are_legal_distinct_and_not_the_original(kernel: str) -> None:
     assert problem.baseline.digest not in {candidate.digest for candidate in candidates}
 
 
+@pytest.mark.parametrize(
+    ("kernel", "steps"),
+    [
+        ("mvt", ("unroll_and_jam(i, 8)", "tile(i_2=1000)", "unroll_and_jam(j_2, 8)", "parallel(i_2_t)")),
+        ("gesummv", ("tile(i=8)", "unroll_and_jam(i_2, 8)", "parallel(i_t)")),
+        ("layernorm", ("tile(i=8)", "distribute(i)", "unroll_and_jam(i_2, 8)", "unroll_and_jam(i_5, 8)")),
+    ],
+)
+def test_what_sums_up_a_matrix_takes_several_rows_at_a_time(kernel: str, steps: tuple[str, ...]) -> None:
+    first = str(KernelProblem.load(kernel, "large", threads=2).templates()[0])
+    assert all(step in first for step in steps)
+
+
 def test_the_number_of_processes_changes_nothing() -> None:
     alone = KernelProblem.load("lu", "small", threads=2)
     together = KernelProblem.load("lu", "small", threads=2, jobs=2)

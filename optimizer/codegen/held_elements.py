@@ -20,7 +20,7 @@ from optimizer.codegen.loop_ast import Bind, Block, Call, For, HeldElement, If, 
 from optimizer.codegen.naming import free_name
 from optimizer.codegen.point_loops import not_empty
 from optimizer.codegen.statement_text import affine_of, indices_of, parsed
-from optimizer.polyhedral.nest import Array, Nest, Role, Statement
+from optimizer.polyhedral.nest import Access, Array, Nest, Role, Statement
 
 HELD_DTYPE = "float64"
 """What is added to such an element is one too, so that a variable rounds as the element does."""
@@ -32,15 +32,20 @@ class Element:
     subscripts: tuple[Affine, ...]
 
 
-def hold_elements(node: LoopNode, nest: Nest, taken: AbstractSet[str]) -> LoopNode:
-    """The same loops with elements in variables, where that is proved to change nothing; names in `taken` are not
-    free."""
-    return _Holder(nest, set(taken)).node(node, Facts.of(nest))
+def hold_elements(node: LoopNode, nest: Nest, in_memory: AbstractSet[str], taken: AbstractSet[str]) -> LoopNode:
+    """The same loops with elements in variables, where that is proved to change nothing.
+
+    `in_memory` are the scalars that are no variables themselves; names in `taken` are not free.
+    """
+    iterators = {name for statement in nest.statements for name in statement.iterators}
+    return _Holder(nest, in_memory, {*taken, *iterators}).node(node, Facts.of(nest))
 
 
 @dataclass(frozen=True, slots=True)
 class _Holder:
     nest: Nest
+    in_memory: AbstractSet[str]
+    """The scalars that are no variables."""
     taken: set[str]
     """Names that are not free: no two loops share a variable."""
 
@@ -90,9 +95,8 @@ class _Holder:
             values = dict(zip(statement.iterators, call.arguments, strict=True))
             printed = {element for _, element in _printed(statement, values)}
             for access in statement.accesses:
-                found = [affine_of(parsed(subscript), values) for subscript in access.subscripts]
-                element = Element(access.array, tuple(subscript for subscript in found if subscript is not None))
-                if len(element.subscripts) < len(found) or element not in printed:
+                element = Element(access.array, _subscripts_of(access, values) or ())
+                if element not in printed:
                     unclear.add(access.array)
                 accessed.setdefault(access.array, {})[element] = None
                 if access.is_write and self._is_held(self.nest.array(access.array)):
@@ -101,7 +105,7 @@ class _Holder:
         return clear, {name: list(elements) for name, elements in accessed.items()}
 
     def _is_held(self, array: Array) -> bool:
-        return array.dtype == HELD_DTYPE and array.role is not Role.SCALAR
+        return array.dtype == HELD_DTYPE and (array.role is not Role.SCALAR or array.name in self.in_memory)
 
     def _name(self, array: str) -> str:
         count = sum(1 for name in self.taken if name.startswith(f"{array}_"))
@@ -125,12 +129,29 @@ def held_names(statement: Statement, values: Mapping[str, Affine], held: Iterabl
 
 def _printed(statement: Statement, values: Mapping[str, Affine]) -> Iterator[tuple[str, Element]]:
     """The elements that a statement's text names, with these words, as far as they can be told."""
+    arrays: set[str] = set()
     for node in ast.walk(ast.parse(statement.body)):
         if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
-            subscripts = [affine_of(index, values) for index in indices_of(node)]
-            known = tuple(subscript for subscript in subscripts if subscript is not None)
-            if len(known) == len(subscripts):
-                yield ast.unparse(node), Element(node.value.id, known)
+            arrays.add(node.value.id)
+            subscripts = _all_known(affine_of(index, values) for index in indices_of(node))
+            if subscripts is not None:
+                yield ast.unparse(node), Element(node.value.id, subscripts)
+    # A scalar that has an element for each iteration is called by its name alone.
+    scalars = [access for access in statement.accesses if access.array not in arrays]
+    for name in {access.array for access in scalars}:
+        first, *others = {_subscripts_of(access, values) for access in scalars if access.array == name}
+        if first is not None and not others:
+            yield name, Element(name, first)
+
+
+def _subscripts_of(access: Access, values: Mapping[str, Affine]) -> tuple[Affine, ...] | None:
+    return _all_known(affine_of(parsed(subscript), values) for subscript in access.subscripts)
+
+
+def _all_known(subscripts: Iterable[Affine | None]) -> tuple[Affine, ...] | None:
+    found = tuple(subscripts)
+    known = tuple(subscript for subscript in found if subscript is not None)
+    return known if len(known) == len(found) else None
 
 
 def _are_apart(element: Element, other: Element, facts: Facts) -> bool:

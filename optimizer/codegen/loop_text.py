@@ -155,8 +155,15 @@ class LoopPrinter:
             yield from laid_out(f"{self._element_text(element)} = {element.name}", indent)
 
     def _element_text(self, element: HeldElement) -> str:
-        indices = [self.subscripts.printed(parsed(expression_text(subscript))) for subscript in element.subscripts]
-        return f"{element.array}[{', '.join(map(ast.unparse, indices))}]"
+        name, subscripts = element.array, list(element.subscripts)
+        if name in self.places:
+            place = self.places[name]
+            name = place.name
+            subscripts = [each - least for each, least in zip(subscripts, place.array.lower, strict=True)] or [
+                number(0)
+            ]
+        indices = [self.subscripts.printed(parsed(expression_text(subscript))) for subscript in subscripts]
+        return f"{name}[{', '.join(map(ast.unparse, indices))}]"
 
     def _counted_parallel(self, loop: For, indent: str, live: AbstractSet[str]) -> Iterator[str]:
         """Numba's prange counts by one, and gives each thread a block of what it counts."""

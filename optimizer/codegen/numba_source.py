@@ -91,7 +91,7 @@ def module_parts(nest: Nest, tree: Node, options: CodeOptions) -> ModuleParts:
         loops = write_register_tiles(loops, vectors, reserved | {"at"})
     loops = write_out_unrolled(loops, reserved | {"at"})
     loops = write_vectors(loops, vectors, reserved | {"at"})
-    loops = hold_elements(loops, nest, reserved | {"at"} | variables(loops))
+    loops = hold_elements(loops, nest, places.keys(), reserved | {"at"} | variables(loops))
     is_parallel = has_parallel_loop(loops)
     subscripts = Subscripts(free_name("at", reserved), counting_iterators(loops))
     name = options.function_name or nest.name

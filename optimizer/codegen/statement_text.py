@@ -73,6 +73,9 @@ class _Held(ast.NodeTransformer):
         name = self.names.get(ast.unparse(node))
         return node if name is None else ast.Name(name, node.ctx)
 
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return ast.Name(self.names.get(node.id, node.id), node.ctx)
+
 
 def indices_of(node: ast.Subscript) -> list[ast.expr]:
     return node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]

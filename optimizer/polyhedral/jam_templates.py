@@ -13,11 +13,12 @@ from dataclasses import dataclass
 
 from optimizer.polyhedral.draft import Draft
 from optimizer.polyhedral.locality import strides
+from optimizer.polyhedral.steps.distribute import Distribute
 from optimizer.polyhedral.steps.reorder import Reorder
-from optimizer.polyhedral.steps.structure import chains
+from optimizer.polyhedral.steps.structure import chains, loop_named
 from optimizer.polyhedral.steps.tile import Tile
 from optimizer.polyhedral.steps.unroll_and_jam import UnrollAndJam
-from optimizer.polyhedral.tree import Leaf, Loop, leaves, loops
+from optimizer.polyhedral.tree import Leaf, Loop, Sequence, leaves, loops
 
 ROWS = 8
 """Additions take four cycles or less, and a processor does two at once."""
@@ -38,7 +39,13 @@ class Sums:
 
 
 def jams(draft: Draft, sizes: Mapping[str, int], threads: int) -> Iterator[Draft]:
-    """The draft with several rows at a time in every chain that sums up a matrix; none where no chain does."""
+    """The draft with several rows at a time wherever it sums up a matrix: in the loops that run several parts for each
+    row, all of them for some rows before the next; and in every chain. None where there is nothing like it."""
+    blocked = draft
+    for loop in tuple(loops(draft.tree)):
+        blocked = _blocked(blocked, loop, threads) or blocked
+    if blocked is not draft:
+        yield blocked
     jammed = draft
     for chain in tuple(chains(draft.tree)):
         sums = _sums(draft, chain)
@@ -46,6 +53,22 @@ def jams(draft: Draft, sizes: Mapping[str, int], threads: int) -> Iterator[Draft
             jammed = _jammed(jammed, sums, (chain[0].name, chain[1].name), sizes, threads) or jammed
     if jammed is not draft:
         yield jammed
+
+
+def _blocked(draft: Draft, loop: Loop, threads: int) -> Draft | None:
+    """With the parts of a loop's body apart for each block of rows, so that a block is in the cache after the first."""
+    if not isinstance(loop.body, Sequence) or loop.is_parallel or not draft.is_parallel(loop.name):
+        return None
+    blocks = draft.then(Tile(((loop.name, ROWS),)), Distribute(loop.name))
+    if blocks is None:
+        return None
+    block = blocks.new_loops(draft)[0]
+    jammed = blocks
+    for chain in tuple(chains(loop_named(blocks.tree, block).body)):
+        sums = _sums(blocks, chain)
+        if sums is not None and sums.is_along_rows and sums.rows == chain[0].name:
+            jammed = jammed.then(UnrollAndJam(sums.rows, ROWS)) or jammed
+    return None if jammed is blocks else _threaded(jammed, block, threads)
 
 
 def _sums(draft: Draft, chain: tuple[Loop, ...]) -> Sums | None:
