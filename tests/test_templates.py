@@ -22,7 +22,9 @@ def test_templates_are_legal_distinct_and_not_the_original(kernel: str) -> None:
 @pytest.mark.parametrize(
     ("kernel", "steps"),
     [
-        ("mvt", ("unroll_and_jam(i, 8)", "tile(i_2=1000)", "unroll_and_jam(j_2, 8)", "parallel(i_2_t)")),
+        ("mvt", ("reorder(j_2, i_2)", "fuse(i, j_2)", "unroll_and_jam(i, 8)", "wavefront(i_t, j_t)")),
+        ("bicg", ("fuse(i_3, i_4)", "unroll_and_jam(i_3, 8)", "wavefront(i_3_t, j_t)")),
+        ("atax", ("unroll_and_jam(i_3, 8)", "tile(j_2=1056)", "unroll_and_jam(i_4, 8)", "parallel(j_2_t)")),
         ("gesummv", ("tile(i=8)", "unroll_and_jam(i_2, 8)", "parallel(i_t)")),
         ("layernorm", ("tile(i=8)", "distribute(i)", "unroll_and_jam(i_2, 8)", "unroll_and_jam(i_5, 8)")),
     ],
