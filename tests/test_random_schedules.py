@@ -100,11 +100,17 @@ def nest_named(name: str) -> Nest:
     return nest_of_file(f"{entry.load().__file__}:{entry.function}")
 
 
-@pytest.mark.parametrize("name", catalog.names())
-def test_generated_code_gives_the_bits_of_the_original(name):
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [
+        *((name, 20) for name in catalog.names()),
+        *(pytest.param(name, 60, marks=pytest.mark.long) for name in catalog.names()),
+    ],
+)
+def test_generated_code_gives_the_bits_of_the_original(name, count):
     nest = nest_named(name)
     expected = run(module_function(nest.original, nest.name), inputs(name))
-    for schedule, source in legal_schedules(nest, name, 20):
+    for schedule, source in legal_schedules(nest, name, count):
         for form in (Form.WATCHED, Form.BACKWARD) if "prange" in source else (Form.PLAIN,):
             got = run(plain_function(source, "candidate", nest.name, form), inputs(name))
             assert_same_bits(got, expected, f"{name}: {schedule}")
