@@ -3,20 +3,22 @@
     python -m benchmarks.kernels --size large --evaluations 10 --directory runs/large
 
 Each kernel is an ordinary run in its own folder below the directory, so a benchmark that was interrupted goes on where
-it stopped. Writes `benchmarks/results/<policy>_<size>.csv` and prints the table as Markdown.
+it stopped. Replaces the rows of these kernels in `benchmarks/results/<policy>_<size>.csv` and prints all of them as
+Markdown, beside what other compilers reach (`peers.csv`, at LARGE): those with the most left to the limit first.
 """
 
 from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, TypeVar
 
 import click
+from pydantic import TypeAdapter
 
 from kernels import catalog
 from optimizer.budget import Limits
@@ -27,8 +29,11 @@ from optimizer.measure.statistics import geometric_mean, geometric_mean_interval
 from optimizer.plan import Plan
 from optimizer.run import Run, resume, start
 from optimizer.trial import Trial
+from optimizer.verdict import Status
 
+T = TypeVar("T")
 RESULTS = Path(__file__).parent / "results"
+PEERS, PEERS_SIZE = Path(__file__).parent / "peers.csv", "large"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +50,23 @@ class Row:
     high: float
     selected_speedup: float
     evaluations: int
+    compile_seconds: float
+    """Of the winner; 0 of the original."""
+    source_characters: int
     assurance: str
     schedule: str
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """What others reach on a kernel at LARGE, over `clang -O3` on one thread of a machine like the table's."""
+
+    kernel: str
+    pluto_speedup: float
+    best_peer: str
+    best_peer_speedup: float
+    limit_seconds: float
+    """The kernel's operations at the rate of BLAS, or its bytes at that of the memory they live in."""
 
 
 def row_of(run: Run, problem: KernelProblem) -> Row:
@@ -65,6 +85,8 @@ def row_of(run: Run, problem: KernelProblem) -> Row:
         high=measured.interval[1] if measured else 1.0,
         selected_speedup=selection.selected.score if selection.selected else 1.0,
         evaluations=run.result.used.evaluations,
+        compile_seconds=float(_compiled(selection.winner).get("compile_seconds", 0.0)),
+        source_characters=int(_compiled(selection.winner).get("source_characters", 0)),
         assurance=selection.winner.assurance,
         schedule=selection.winner.candidate.text,
     )
@@ -73,6 +95,12 @@ def row_of(run: Run, problem: KernelProblem) -> Row:
 def _details_of_any(trials: Sequence[Trial]) -> Mapping[str, Any]:
     """Where the original wins, its time stands in the measurements of the others."""
     return next((t.measurement.details for t in trials if t.measurement and t.measurement.details), {})
+
+
+def _compiled(trial: Trial) -> Mapping[str, Any]:
+    """What the comparison of results says about a trial's code."""
+    verdict = next((verdict for verdict in trial.verdicts if verdict.verifier == "equivalence"), None)
+    return (verdict and verdict.status is Status.OK and verdict.witness) or {}
 
 
 def optimize(kernel: str, size: str, policy: str, evaluations: int, seed: int, directory: Path) -> Row:
@@ -85,23 +113,73 @@ def optimize(kernel: str, size: str, policy: str, evaluations: int, seed: int, d
     return row_of(start(specification, directory), problem)
 
 
-def markdown(rows: list[Row]) -> str:
-    """The table and its summary line."""
+def markdown(rows: Sequence[Row], peers: Mapping[str, Peer]) -> str:
+    """The table, the kernels that are furthest from their limit first, and its summary lines."""
+    lines = [
+        "| kernel | original, s | best, s | speedup | 95% interval | Pluto | best peer | times the limit | assurance |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for row in sorted(rows, key=lambda row: -_left(row, peers)):
+        lines.append(
+            f"| {row.kernel} | {row.baseline_seconds:.4g} | {row.best_seconds:.4g} | {row.speedup:.2f}x "
+            f"| {row.low:.2f} to {row.high:.2f} | {_peer_text(row, peers)} | {row.assurance} |"
+        )
+    return "\n".join([*lines, "", *_summary(rows, peers)])
+
+
+def _left(row: Row, peers: Mapping[str, Peer]) -> float:
+    """How many times the limit a kernel takes; 0 where nothing is known."""
+    return row.best_seconds / peers[row.kernel].limit_seconds if row.kernel in peers else 0.0
+
+
+def _peer_text(row: Row, peers: Mapping[str, Peer]) -> str:
+    if row.kernel not in peers:
+        return " | | "
+    peer = peers[row.kernel]
+    return f"{peer.pluto_speedup:.2f}x | {peer.best_peer_speedup:.2f}x | {_left(row, peers):.1f}"
+
+
+def _summary(rows: Sequence[Row], peers: Mapping[str, Peer]) -> Iterator[str]:
     speedups = [row.speedup for row in rows]
     low, high = geometric_mean_interval(speedups, seed=0)
     below = sum(speedup < 1 for speedup in speedups)
-    lines = ["| kernel | original, s | best, s | speedup | 95% interval | assurance |", "|---|---|---|---|---|---|"]
-    for row in rows:
-        lines.append(
-            f"| {row.kernel} | {row.baseline_seconds:.4g} | {row.best_seconds:.4g} | {row.speedup:.2f}x "
-            f"| {row.low:.2f} to {row.high:.2f} | {row.assurance} |"
-        )
-    lines.append("")
-    lines.append(
+    yield (
         f"Geometric mean {geometric_mean(speedups):.2f}x (95% {low:.2f} to {high:.2f} over the choice of kernels), "
         f"median {median(speedups):.2f}x, {below} of {len(rows)} below 1."
     )
-    return "\n".join(lines)
+    known = [(row, peers[row.kernel]) for row in rows if row.kernel in peers]
+    if known:
+        pluto = geometric_mean([peer.pluto_speedup for _, peer in known])
+        reached = sum(row.speedup >= peer.best_peer_speedup for row, peer in known)
+        yield f"Pluto: {pluto:.2f}x. At least the best peer of each kernel on {reached} of {len(known)}."
+    compiled = [row.compile_seconds for row in rows if row.compile_seconds]
+    if compiled:
+        yield f"Compiling the winners took {median(compiled):.1f} s at the median, {max(compiled):.1f} s at most."
+
+
+def rows_of(file: Path) -> dict[str, Row]:
+    """The rows of a file of results, by kernel; none if there is no such file."""
+    return {row.kernel: row for row in _read(Row, file)} if file.exists() else {}
+
+
+def peers_of(size: str) -> dict[str, Peer]:
+    """What is known of others at a size, by kernel."""
+    return {peer.kernel: peer for peer in _read(Peer, PEERS)} if size == PEERS_SIZE else {}
+
+
+def _read(kind: type[T], file: Path) -> list[T]:
+    adapter = TypeAdapter(kind)
+    with file.open(newline="", encoding="utf-8") as lines:
+        return [adapter.validate_python(line) for line in csv.DictReader(lines)]
+
+
+def write(rows: Iterable[Row], file: Path) -> None:
+    """One line a kernel, in order of their names."""
+    file.parent.mkdir(exist_ok=True)
+    with file.open("w", newline="", encoding="utf-8") as lines:
+        writer = csv.DictWriter(lines, [field.name for field in fields(Row)])
+        writer.writeheader()
+        writer.writerows(asdict(row) for row in sorted(rows, key=lambda row: row.kernel))
 
 
 @click.command()
@@ -114,20 +192,16 @@ def markdown(rows: list[Row]) -> str:
 def main(kernels: str, size: str, policy: str, evaluations: int, seed: int, directory: Path) -> None:
     """Optimize many kernels one after the other and print the table."""
     chosen = kernels.split(",") if kernels else [n for n in catalog.names() if catalog.entry(n).suite == "polybench"]
-    rows: list[Row] = []
+    file = RESULTS / f"{policy}_{size}.csv"
     for kernel in chosen:
         try:
-            rows.append(optimize(kernel, size, policy, evaluations, seed, directory / kernel))
+            row = optimize(kernel, size, policy, evaluations, seed, directory / kernel)
         except LoopwrightError as error:
             print(f"{kernel}: {error}", file=sys.stderr)
             continue
-        print(f"{kernel}: {rows[-1].speedup:.2f}x  {rows[-1].schedule}", file=sys.stderr, flush=True)
-    RESULTS.mkdir(exist_ok=True)
-    with (RESULTS / f"{policy}_{size}.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, [field.name for field in fields(Row)])
-        writer.writeheader()
-        writer.writerows(asdict(row) for row in rows)
-    print(markdown(rows))
+        print(f"{kernel}: {row.speedup:.2f}x  {row.schedule}", file=sys.stderr, flush=True)
+        write({**rows_of(file), kernel: row}.values(), file)
+    print(markdown(list(rows_of(file).values()), peers_of(size)))
 
 
 if __name__ == "__main__":

@@ -33,10 +33,11 @@ class Equivalence:
         start = time.perf_counter()
         limits = self.bench.limits
         try:
+            source = problem.code(candidate)
             report = self.bench.check(
                 CheckCommand(
                     workload=problem.workload(TIMING),
-                    code=self.bench.code_file(problem.code(candidate)),
+                    code=self.bench.code_file(source),
                     sizes=tuple(dict(size) for size in problem.check_sizes(candidate)),
                     seeds=tuple(self.bench.seed * PRIME_STRIDE + number for number in range(self.seeds)),
                     repeats=self.repeats,
@@ -54,6 +55,7 @@ class Equivalence:
             self.name,
             assurance=f"{how} on {report.checks} checks",
             detail=f"sizes skipped: {'; '.join(report.skipped)}" if report.skipped else "",
+            witness={"compile_seconds": round(report.compile_seconds, 3), "source_characters": len(source)},
             seconds=time.perf_counter() - start,
         )
 

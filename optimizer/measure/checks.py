@@ -84,6 +84,7 @@ class Checker:
         self._needs_larger = False
         """Whether in all watched runs so far some parallel loop has not had two iterations, or some vector no use."""
         self._is_exact = True
+        self._compile_seconds = 0.0
 
     def run(self) -> CheckReport:
         """Raises `WorkerFailure` at the first thing that is wrong with the candidate."""
@@ -94,7 +95,7 @@ class Checker:
         self._check_plain(sizes)
         self._check_compiled(sizes)
         skipped = tuple(f"{size}: {reason}" for size, reason in self._skipped.items())
-        return CheckReport(self._checks, self._is_exact, skipped)
+        return CheckReport(self._checks, self._is_exact, skipped, self._compile_seconds)
 
     @property
     def _is_parallel(self) -> bool:
@@ -261,7 +262,10 @@ class Checker:
             building = Step("compiling", min(left, self._command.build_seconds), 0, Reason.BUILD_FAILED)
             code = Code(form, self._command.code, self._workload.function)
             self._runner.load(guarded, Step(f"handing over inputs ({place})", left))
+            start = time.perf_counter()
             self._keys[form] = self._runner.build(code, building)
+            if form is Form.CANDIDATE:
+                self._compile_seconds = time.perf_counter() - start
         return self._runner.run(guarded, self._keys[form], calling, threads=threads), calling
 
     def _judge(self, difference: Difference | None, reason: Reason, place: str, case: Case) -> None:

@@ -157,6 +157,8 @@ class CheckReport:
     """Whether each of them gave the original's bits."""
     skipped: tuple[str, ...]
     """Sizes at which the original itself cannot run, and why."""
+    compile_seconds: float
+    """What compiling the candidate took."""
 
 
 @dataclass(frozen=True, slots=True)
