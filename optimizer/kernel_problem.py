@@ -29,7 +29,7 @@ from optimizer.polyhedral.model import Model, model_of
 from optimizer.polyhedral.nest import Nest
 from optimizer.polyhedral.order import instance_tuple
 from optimizer.polyhedral.repair import repair
-from optimizer.polyhedral.schedule import Schedule, parse_schedule
+from optimizer.polyhedral.schedule import Schedule, nest_of, parse_schedule
 from optimizer.polyhedral.templates import templates
 from optimizer.polyhedral.tree import Leaf, Node, map_leaves, show
 from optimizer.schedule_edits import edits, numbers_of
@@ -272,6 +272,8 @@ class KernelProblem:
 
 def _meaning(nest: Nest, tree: Node) -> str:
     """The tree as text, the same for all ways that lead to it."""
+
+    nest = nest_of(nest, tree)
 
     def canonical(leaf: Leaf) -> Leaf:
         instance = f"[{', '.join(nest.parameters)}] -> {{ {instance_tuple(nest, leaf.statement)}"

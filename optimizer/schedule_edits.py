@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from optimizer.errors import CandidateError, StepError
 from optimizer.polyhedral.nest import Nest
-from optimizer.polyhedral.schedule import Schedule, parse_schedule
+from optimizer.polyhedral.schedule import Schedule, nest_of, parse_schedule
 from optimizer.polyhedral.steps import STEPS
 
 TRIES = 400
@@ -40,7 +40,7 @@ def _longer(schedule: Schedule, nest: Nest, rng: random.Random) -> Schedule | No
         tree = schedule.apply(nest)
     except StepError:
         return None
-    options = list(rng.choice(list(STEPS.values())).options(nest, tree))
+    options = list(rng.choice(list(STEPS.values())).options(nest_of(nest, tree), tree))
     return Schedule((*schedule.steps, rng.choice(options))) if options else None
 
 

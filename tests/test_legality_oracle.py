@@ -15,7 +15,7 @@ from optimizer.polyhedral.frontend import nest_of_file
 from optimizer.polyhedral.legality import Legal, judge
 from optimizer.polyhedral.model import Model
 from optimizer.polyhedral.nest import Nest
-from optimizer.polyhedral.schedule import Schedule
+from optimizer.polyhedral.schedule import Schedule, nest_of
 from optimizer.polyhedral.steps import Step
 from optimizer.polyhedral.steps.register_tile import RegisterTile
 from optimizer.polyhedral.steps.sampling import random_schedule
@@ -56,7 +56,8 @@ def small_tiles(schedule: Schedule, rng: random.Random) -> Schedule:
 
 def with_one_more(kind: type[Step], schedule: Schedule, nest: Nest, rng: random.Random) -> Schedule:
     """With such a step at the end, where one can be."""
-    options = list(kind.options(nest, schedule.apply(nest)))
+    tree = schedule.apply(nest)
+    options = list(kind.options(nest_of(nest, tree), tree))
     last = small_tiles(Schedule((rng.choice(options),)), rng).steps if options else ()
     return Schedule((*schedule.steps, *last))
 
@@ -84,7 +85,8 @@ def compare(name: str, count: int, last: type[Step] | None = None) -> tuple[int,
         if last and not any(isinstance(step, last) for step in schedule.steps):
             continue
         drawn += 1
-        expected = oracle.is_legal(run, tree)
+        judged = nest_of(nest, tree)
+        expected = oracle.is_legal(run if judged is nest else oracle.trace(judged, sizes), tree)
         verdict = judge(here, tree)
         assert verdict.legal is (Legal.YES if expected else Legal.NO), f"{name}: {schedule}: {verdict.witness}"
         general = judge(everywhere, tree)
@@ -93,7 +95,7 @@ def compare(name: str, count: int, last: type[Step] | None = None) -> tuple[int,
             assert expected, f"{name}: {schedule} is legal for all sizes, and wrong at {sizes}"
         for judgement in (verdict, general):
             if judgement.witness is not None:
-                assert oracle.is_violated(nest, tree, judgement.witness), f"{name}: {schedule}: {judgement.witness}"
+                assert oracle.is_violated(judged, tree, judgement.witness), f"{name}: {schedule}: {judgement.witness}"
         legal += expected
         illegal += not expected
         parallel += expected and any(loop.is_parallel for loop in loops(tree))

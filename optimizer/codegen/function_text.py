@@ -11,9 +11,9 @@ from optimizer.codegen.affine import Affine, AllOf
 from optimizer.codegen.isl_ast import condition_of, expression_of
 from optimizer.codegen.layout import if_lines, laid_out
 from optimizer.codegen.loop_text import INDENT
-from optimizer.codegen.python_text import condition_text, expression_text
+from optimizer.codegen.python_text import allocation_text, condition_text, expression_text
 from optimizer.codegen.statement_text import ScalarPlace, affine_of
-from optimizer.polyhedral.nest import Array, Nest, Role
+from optimizer.polyhedral.nest import Nest, Role
 
 OVERLAP_CHECK = '''\
 def address_range(array):
@@ -63,12 +63,14 @@ def head_lines(nest: Nest, places: dict[str, ScalarPlace], overlap_name: str) ->
     for line in nest.prologue:
         yield from laid_out(line, INDENT)
     for array in nest.arrays:
-        if array.role is Role.LOCAL:
+        if array.role is Role.LOCAL and array.private is None:
             extents = [expression_text(shape_expression(nest, text)) for text in array.shape]
-            yield from laid_out(f"{array.name} = {_allocation(array, array.fill or 'empty', extents)}", INDENT)
+            yield from laid_out(
+                f"{array.name} = {allocation_text(array.fill or 'empty', array.dtype, extents)}", INDENT
+            )
     for scalar, place in places.items():
         extents = [expression_text(extent) for extent in place.array.extents] or ["1"]
-        yield from laid_out(f"{place.name} = {_allocation(place.array.array, 'empty', extents)}", INDENT)
+        yield from laid_out(f"{place.name} = {allocation_text('empty', place.array.array.dtype, extents)}", INDENT)
         if place.name != scalar and scalar in names_before(nest):
             yield f"{INDENT}{place.name}[0] = {scalar}"
 
@@ -94,12 +96,6 @@ def shape_expression(nest: Nest, text: str) -> Affine:
 
 def _build(nest: Nest) -> isl.AstBuild:
     return isl.AstBuild.from_context(isl.Set(nest.context))
-
-
-def _allocation(array: Array, fill: str, extents: list[str]) -> str:
-    shape = extents[0] if len(extents) == 1 else f"({', '.join(extents)})"
-    dtype = {"float64": "", "bool": ", dtype=np.bool_"}.get(array.dtype, f", dtype=np.{array.dtype}")
-    return f"np.{fill}({shape}{dtype})"
 
 
 def _size_check(nest: Nest) -> Iterator[str]:

@@ -27,6 +27,15 @@ class Bind:
 
 
 @dataclass(frozen=True, slots=True)
+class Allocate:
+    """Gets memory for an array, without values, that it has for the rest of the block."""
+
+    array: str
+    dtype: str
+    extents: tuple[Affine, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Block:
     parts: tuple[LoopNode, ...] = ()
 
@@ -104,7 +113,7 @@ class RegisterTile:
         return tuple(calls(self.loop.body))
 
 
-LoopNode: TypeAlias = Call | Bind | Block | If | For | RegisterTile
+LoopNode: TypeAlias = Call | Bind | Allocate | Block | If | For | RegisterTile
 
 
 def block_of(*parts: LoopNode) -> LoopNode:
@@ -119,7 +128,7 @@ def walk(node: LoopNode) -> Iterator[LoopNode]:
     """Every node, outer before inner, in order of the text."""
     yield node
     match node:
-        case Call() | Bind():
+        case Call() | Bind() | Allocate():
             return
         case Block(parts):
             for part in parts:
@@ -160,6 +169,8 @@ def substitute_names(node: LoopNode, values: Mapping[str, Affine]) -> LoopNode:
             return Call(statement, tuple(substitute(argument, values) for argument in arguments))
         case Bind(name, value):
             return Bind(name, substitute(value, values))
+        case Allocate(array, dtype, extents):
+            return Allocate(array, dtype, tuple(substitute(extent, values) for extent in extents))
         case Block(parts):
             return Block(tuple(substitute_names(part, values) for part in parts))
         case If(condition, then, otherwise):

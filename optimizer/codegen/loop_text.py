@@ -21,9 +21,9 @@ from optimizer.codegen.affine import (
 )
 from optimizer.codegen.held_elements import held_names
 from optimizer.codegen.layout import LINE_LENGTH, if_lines, laid_out
-from optimizer.codegen.loop_ast import Bind, Block, Call, For, HeldElement, If, LoopNode, RegisterTile, walk
+from optimizer.codegen.loop_ast import Allocate, Bind, Block, Call, For, HeldElement, If, LoopNode, RegisterTile, walk
 from optimizer.codegen.naming import free_name
-from optimizer.codegen.python_text import condition_text, expression_text
+from optimizer.codegen.python_text import allocation_text, condition_text, expression_text
 from optimizer.codegen.statement_text import ScalarPlace, Subscripts, parsed, statement_text, values_to_bind
 from optimizer.codegen.vector_text import VectorAxis, VectorText
 from optimizer.polyhedral.nest import Nest
@@ -58,6 +58,9 @@ class LoopPrinter:
                 case Bind(name, value):
                     yield from laid_out(f"{name} = {expression_text(value)}", indent)
                     live = live | {name}
+                case Allocate(array, dtype, extents):
+                    allocation = allocation_text("empty", dtype, [expression_text(extent) for extent in extents])
+                    yield from laid_out(f"{array} = {allocation}", indent)
                 case If():
                     yield from self._if(part, indent, live)
                     bound.clear()

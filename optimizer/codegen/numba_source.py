@@ -22,6 +22,7 @@ from optimizer.codegen.loop_ast import LoopNode, has_parallel_loop, variables
 from optimizer.codegen.loop_text import INDENT, LoopPrinter, counting_iterators
 from optimizer.codegen.module_text import decorated_functions, defined_names, import_lines, without_imports
 from optimizer.codegen.naming import free_name, name_iterators
+from optimizer.codegen.private_memory import private_memory, with_allocations, with_guards
 from optimizer.codegen.register_tiles import write_register_tiles
 from optimizer.codegen.scalars import scalar_arrays
 from optimizer.codegen.schedule_tree import generate_loops
@@ -74,11 +75,13 @@ class NumbaBackend:
 
 def module_parts(nest: Nest, tree: Node, options: CodeOptions) -> ModuleParts:
     """The module for a schedule, in pieces; raises as `Backend.source` does."""
-    nest, tree = with_twins_merged(nest, tree)
+    memory = private_memory(nest, tree)
+    nest, tree = with_twins_merged(memory.nest, tree)
     source_names = _source_names(nest)
     overlap_name, range_name = free_name("may_overlap", source_names), free_name("address_range", source_names)
     reserved = reserved_names(nest) | {overlap_name, range_name}
-    loops = generate_loops(nest, tree)
+    memory = replace(memory, nest=nest)
+    loops = with_guards(generate_loops(nest, tree, whole=set(memory.owners.values())), memory)
     places = _scalar_places(nest, tree, loops, reserved)
     reserved |= {place.name for place in places.values()}
     names = vector_names(nest, reserved)
@@ -92,6 +95,7 @@ def module_parts(nest: Nest, tree: Node, options: CodeOptions) -> ModuleParts:
     loops = write_out_unrolled(loops, reserved | {"at"})
     loops = write_vectors(loops, vectors, reserved | {"at"})
     loops = hold_elements(loops, nest, places.keys(), reserved | {"at"} | variables(loops))
+    loops = with_allocations(loops, memory)
     is_parallel = has_parallel_loop(loops)
     subscripts = Subscripts(free_name("at", reserved), counting_iterators(loops))
     name = options.function_name or nest.name

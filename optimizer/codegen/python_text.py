@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from optimizer.codegen.affine import (
     Affine,
     AllOf,
@@ -77,3 +79,10 @@ def condition_text(condition: Condition, inside: type[AllOf | AnyOf] | None = No
         case AnyOf(conditions):
             text = " or ".join(condition_text(inner, AnyOf) for inner in conditions)
             return f"({text})" if inside is AllOf else text
+
+
+def allocation_text(fill: str, dtype: str, extents: Sequence[str]) -> str:
+    """A new array: `np.empty((n, m), dtype=np.int64)`."""
+    shape = extents[0] if len(extents) == 1 else f"({', '.join(extents)})"
+    given = {"float64": "", "bool": ", dtype=np.bool_"}.get(dtype, f", dtype=np.{dtype}")
+    return f"np.{fill}({shape}{given})"

@@ -18,7 +18,7 @@ import islpy as isl
 
 from optimizer.codegen.affine import Affine, largest, number
 from optimizer.codegen.isl_ast import expression_of
-from optimizer.codegen.loop_ast import Bind, Block, Call, For, If, LoopNode, RegisterTile, calls, walk
+from optimizer.codegen.loop_ast import Allocate, Bind, Block, Call, For, If, LoopNode, RegisterTile, calls, walk
 from optimizer.errors import CandidateError
 from optimizer.polyhedral.model import operation_limit
 from optimizer.polyhedral.nest import Access, Array, Nest, Role, Statement
@@ -114,7 +114,7 @@ def is_assigned_first(nest: Nest, body: LoopNode, scalar: str) -> bool:
 def _dominates(nest: Nest, node: LoopNode, scalar: str, assigned: bool) -> tuple[bool, bool]:
     """Whether every read in here comes after an assignment; and whether one has certainly happened at the end."""
     match node:
-        case Bind():
+        case Bind() | Allocate():
             return True, assigned
         case Call(statement):
             accesses = _accesses(nest, statement, scalar)
@@ -153,11 +153,11 @@ def _scalar_array(nest: Nest, array: Array) -> ScalarArray:
     lower = tuple(expression(box.dim_min(dimension)) for dimension in range(rank))
     last = (expression(box.dim_max(dimension)) for dimension in range(rank))
     spans = (end - start + number(1) for start, end in zip(lower, last, strict=True))
-    extents = (span if _is_size(nest, span) else largest(span, number(0)) for span in spans)
+    extents = (span if is_size(nest, span) else largest(span, number(0)) for span in spans)
     return ScalarArray(array, lower, tuple(extents))
 
 
-def _is_size(nest: Nest, extent: Affine) -> bool:
+def is_size(nest: Nest, extent: Affine) -> bool:
     """Whether it is the extent of some array argument, which cannot be negative."""
     name = extent.variable_name()
     return any(name in array.shape for array in nest.arrays if array.role is Role.ARGUMENT)

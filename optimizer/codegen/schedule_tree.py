@@ -7,6 +7,7 @@ what isl calls the variable of a loop at that depth, so the marks say which loop
 from __future__ import annotations
 
 from collections.abc import Sequence as Items
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +35,8 @@ class _TreeText:
     iterators: tuple[str, ...]
     """isl's variables by depth."""
     separates: bool
+    whole: AbstractSet[str] = frozenset()
+    """Loops that isl must not cut in pieces."""
 
     def quoted(self, pieces: Items[str], around: str = "{}") -> str:
         inside = "{ " + "; ".join(dict.fromkeys(pieces)) + " }"
@@ -57,10 +60,15 @@ class _TreeText:
             case Loop():
                 band = _mapping(
                     schedule=self._band(node),
-                    options='"{ separate[x] }"' if self.separates and _wants_separation(node) else None,
+                    options=self._options(node),
                     child=self.node(node.body, depth + 1),
                 )
                 return _mapping(mark=f'"{node.name}@{self.iterators[depth]}"', child=band)
+
+    def _options(self, loop: Loop) -> str | None:
+        if loop.name in self.whole:
+            return '"{ atomic[x] }"'
+        return '"{ separate[x] }"' if self.separates and _wants_separation(loop) else None
 
     def _band(self, loop: Loop) -> str:
         return self.quoted(
@@ -84,9 +92,11 @@ def _wants_separation(loop: Loop) -> bool:
     return isinstance(loop.body, Sequence) and not any(loops(loop.body))
 
 
-def schedule_text(nest: Nest, tree: Node, domain: str, separates: bool = False) -> str:
+def schedule_text(
+    nest: Nest, tree: Node, domain: str, separates: bool = False, whole: AbstractSet[str] = frozenset()
+) -> str:
     """isl's text of the schedule; `domain` is the union of all leaves' iterations."""
-    return _mapping(domain=f'"{domain}"', child=_TreeText(nest, _iterators(nest, tree), separates).node(tree, 0))
+    return _mapping(domain=f'"{domain}"', child=_TreeText(nest, _iterators(nest, tree), separates, whole).node(tree, 0))
 
 
 def instances(nest: Nest, leaf: Leaf) -> Any:
@@ -96,26 +106,26 @@ def instances(nest: Nest, leaf: Leaf) -> Any:
     return isl.Set(nest.statement(leaf.statement).domain).intersect(where)
 
 
-def generate_loops(nest: Nest, tree: Node) -> LoopNode:
-    """The loops that run a schedule.
+def generate_loops(nest: Nest, tree: Node, whole: AbstractSet[str] = frozenset()) -> LoopNode:
+    """The loops that run a schedule; those called as in `whole` are not cut in pieces.
 
     Raises CandidateError when isl needs more operations than it may take.
     """
     try:
         with operation_limit(MOST_OPERATIONS):
-            separated = _build(nest, tree, separates=True)
+            separated = _build(nest, tree, whole, separates=True)
             is_small = sum(1 for _ in walk(separated)) <= SEPARATED_NODES
-            return separated if is_small else _build(nest, tree, separates=False)
+            return separated if is_small else _build(nest, tree, whole, separates=False)
     except isl.Error as error:
         raise CandidateError(f"code generation gave up: {error}") from error
 
 
-def _build(nest: Nest, tree: Node, separates: bool) -> LoopNode:
+def _build(nest: Nest, tree: Node, whole: AbstractSet[str], separates: bool) -> LoopNode:
     isl.DEFAULT_CONTEXT.set_ast_build_detect_min_max(True)
     domain = isl.UnionSet("{ }")
     for leaf in leaves(tree):
         domain = domain.union(isl.UnionSet.from_set(instances(nest, leaf)))
-    schedule = isl.Schedule(schedule_text(nest, tree, str(domain), separates))
+    schedule = isl.Schedule(schedule_text(nest, tree, str(domain), separates, whole))
     iterators = isl.IdList.alloc(isl.DEFAULT_CONTEXT, 0)
     for name in _iterators(nest, tree):
         iterators = iterators.add(isl.Id(name))

@@ -16,7 +16,8 @@ from optimizer.polyhedral.explain import Explanation, dependences, explain
 from optimizer.polyhedral.footprint import footprints
 from optimizer.polyhedral.legality import Judgement, Legal, judge
 from optimizer.polyhedral.locality import strides
-from optimizer.polyhedral.schedule import apply_step
+from optimizer.polyhedral.private_arrays import model_for
+from optimizer.polyhedral.schedule import apply_step, nest_of
 from optimizer.polyhedral.steps import STEPS, Step
 from optimizer.polyhedral.steps.parallel import Parallel
 from optimizer.polyhedral.steps.structure import around
@@ -115,7 +116,7 @@ class NestQuestions:
 
     def _threads(self, tree: Node, loop: str) -> str:
         try:
-            marked = Parallel(loop).apply(self.problem.nest, tree)
+            marked = Parallel(loop).apply(nest_of(self.problem.nest, tree), tree)
         except StepError as error:
             return f"parallel: {error.message}"
         judgement = judge(self.problem.model, marked)
@@ -142,9 +143,9 @@ class NestQuestions:
         yield f"Of {', '.join(ONE_FOR_ALL)}, one number stands for all."
 
     def _distinct_steps(self, tree: Node, loop: str) -> Iterator[Step]:
-        seen: set[str] = set()
+        nest, seen = nest_of(self.problem.nest, tree), set[str]()
         for kind in STEPS.values():
-            for step in kind.options(self.problem.nest, tree) if kind is not Parallel else ():
+            for step in kind.options(nest, tree) if kind is not Parallel else ():
                 text = str(step)
                 alike = NUMBER.sub("#", text) if kind.name in ONE_FOR_ALL else text
                 if alike not in seen and re.search(rf"\b{re.escape(loop)}\b", text):
@@ -196,7 +197,7 @@ class NestQuestions:
                 lines.append(f"{leaf.statement} along {place}: {moves}")
         touched = [
             f"{loop} {bytes_text(size)}"
-            for loop, size in footprints(self.problem.model, tree, self.problem.sizes)
+            for loop, size in footprints(model_for(self.problem.model, tree), tree, self.problem.sizes)
             if size >= SMALLEST_FOOTPRINT
         ]
         if touched:
@@ -206,11 +207,12 @@ class NestQuestions:
     def _walk(self, leaf: Leaf, loop: str) -> dict[str, str]:
         """How each access that is in memory moves."""
         found: dict[str, str] = {}
-        jumps = strides(self.problem.model, leaf, loop)
-        accesses = self.problem.nest.statement(leaf.statement).accesses
+        model = model_for(self.problem.model, leaf)
+        jumps = strides(model, leaf, loop)
+        accesses = model.nest.statement(leaf.statement).accesses
         for access, jump in zip(accesses, jumps, strict=False):
             # What is in no array of the caller's or the function's stays in a register.
-            if access.subscripts and self.problem.nest.array(access.array).shape:
+            if access.subscripts and model.nest.array(access.array).shape:
                 found[f"{access.array}[{', '.join(access.subscripts)}]"] = _way(jump)
         return found
 

@@ -25,7 +25,7 @@ class Structure:
     shape: str
     """Digest of the tree and the iterations alone: the same loops, whatever is computed in them."""
     places: Mapping[str, str]
-    """Every name of a statement or size -> what it is called by its place: `statement0`, `size1`."""
+    """Every name of a statement, size or array -> what it is called by its place: `statement0`, `size1`."""
 
 
 def structure_of(nest: Nest) -> Structure:
@@ -45,7 +45,7 @@ def structure_of(nest: Nest) -> Structure:
     return Structure(
         structure=digest_of("\n".join([shape, *accesses])),
         shape=digest_of(shape),
-        places={name: place for name, place in places.items() if place.startswith(("statement", "size"))},
+        places={name: place for name, place in places.items() if place.startswith(("statement", "size", "array"))},
     )
 
 

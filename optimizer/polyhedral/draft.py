@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from optimizer.errors import StepError
 from optimizer.polyhedral.legality import Legal, can_be_parallel, judge
 from optimizer.polyhedral.model import Model
+from optimizer.polyhedral.private_arrays import model_for
+from optimizer.polyhedral.schedule import nest_of
 from optimizer.polyhedral.steps import Step
 from optimizer.polyhedral.steps.parallel import Parallel
 from optimizer.polyhedral.tree import Node, loops
@@ -17,6 +19,7 @@ class Draft:
     """A legal schedule under construction."""
 
     model: Model
+    """With the private arrays that the tree has."""
     steps: tuple[Step, ...]
     tree: Node
     _parallel: dict[str, bool] = field(default_factory=dict[str, bool], repr=False, compare=False)
@@ -46,9 +49,9 @@ class Draft:
         tree = self.tree
         try:
             for step in steps:
-                tree = step.apply(self.model.nest, tree)
+                tree = step.apply(nest_of(self.model.nest, tree), tree)
         except StepError:
             return None
         if judge(self.model, tree).legal is not Legal.YES:
             return None
-        return Draft(self.model, (*self.steps, *steps), tree)
+        return Draft(model_for(self.model, tree), (*self.steps, *steps), tree)

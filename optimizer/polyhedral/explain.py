@@ -17,6 +17,7 @@ from optimizer.polyhedral.legality import parallel_loops
 from optimizer.polyhedral.model import Model, operation_limit
 from optimizer.polyhedral.nest import Nest, Role
 from optimizer.polyhedral.order import TimedLeaf, relation_text, timed_leaves
+from optimizer.polyhedral.private_arrays import model_for
 from optimizer.polyhedral.tree import Loop, Node, loops
 from optimizer.polyhedral.witness import Kind
 
@@ -69,6 +70,7 @@ class Explanation:
 
 def explain(model: Model, tree: Node) -> Explanation:
     """Analyse a (legal) schedule tree of a nest."""
+    model = model_for(model, tree)
     parallel = parallel_loops(model, tree)
     return Explanation(
         dependences=tuple(dependences(model, tree)),
@@ -82,7 +84,7 @@ def dependences(model: Model, tree: Node) -> Iterator[Dependence]:
 
     What isl cannot decide within its operation limit is reported as carried by every common loop.
     """
-    timed = timed_leaves(tree)
+    model, timed = model_for(model, tree), timed_leaves(tree)
     before = model.original_order.lex_lt_union_map(model.original_order)
     for array in (array.name for array in model.nest.arrays):
         touching = {
@@ -112,7 +114,7 @@ def dependences(model: Model, tree: Node) -> Iterator[Dependence]:
 
 def permutable_bands(model: Model, tree: Node) -> Iterator[tuple[str, ...]]:
     """Maximal runs of perfectly nested loops in which no dependence goes backwards along any of them."""
-    timed = timed_leaves(tree)
+    model, timed = model_for(model, tree), timed_leaves(tree)
     for chain in _perfect_chains(tree):
         band: list[str] = []
         for loop in chain:

@@ -15,6 +15,7 @@ import islpy as isl
 
 from optimizer.polyhedral.model import OPERATION_LIMIT, Model, operation_limit
 from optimizer.polyhedral.order import TimedLeaf, relation_text, timed_leaves
+from optimizer.polyhedral.private_arrays import model_for
 from optimizer.polyhedral.tree import WIDEST_VECTOR, Node, loops
 from optimizer.polyhedral.witness import Fault, Witness, witness_of
 
@@ -42,6 +43,7 @@ def judge(model: Model, tree: Node, limit: int = OPERATION_LIMIT) -> Judgement:
     `limit` caps isl's operations, so that the answer never depends on the load of the machine.
     """
     try:
+        model = model_for(model, tree)
         # With a limit of its own, so that no verdict depends on whether they were known already.
         with operation_limit(limit):
             _ = model.conflict_maps
@@ -169,6 +171,7 @@ def can_be_parallel(model: Model, tree: Node, loop: str) -> bool:
     """Whether a loop is proved to carry nothing as the tree stands."""
     try:
         with operation_limit():
+            model = model_for(model, tree)
             return next(_carried(model, timed_leaves(tree), loop), None) is None
     except isl.Error:
         return False

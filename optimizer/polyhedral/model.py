@@ -10,6 +10,7 @@ import islpy as isl
 
 from optimizer.polyhedral.nest import Access, Nest, Statement
 from optimizer.polyhedral.order import order_map
+from optimizer.polyhedral.tree import Private
 
 OPERATION_LIMIT = 2_000_000
 """isl operations one query may take: deterministic, unlike a time limit. Usual queries take milliseconds, the limit ten
@@ -43,6 +44,8 @@ class Model:
 
     def __init__(self, nest: Nest) -> None:
         self.nest = nest
+        self.privatized: dict[Private, Model] = {}
+        """Those in which an array of this one is private; see `private_arrays`."""
         self.context = isl.Set(nest.context)
         self.domains = {s.name: isl.Set(s.domain).intersect_params(self.context) for s in nest.statements}
         self.domain = isl.UnionSet(f"[{', '.join(nest.parameters)}] -> {{ }}")

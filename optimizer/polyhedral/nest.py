@@ -11,7 +11,7 @@ import hashlib
 from dataclasses import dataclass
 from enum import StrEnum
 
-from optimizer.polyhedral.tree import Node
+from optimizer.polyhedral.tree import Node, Private
 
 
 class Role(StrEnum):
@@ -39,6 +39,9 @@ class Array:
     """Of a local array: `empty`, `zeros` or `ones`."""
     returned: bool = False
     """Whether its final contents are a result although it is no argument (a returned local array or scalar)."""
+    private: Private | None = None
+    """Of an array that each iteration of a loop has in the place of another one: which. Its first subscripts are the
+    loops of the source around that, and that loop."""
 
 
 @dataclass(frozen=True, slots=True)

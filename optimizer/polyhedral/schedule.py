@@ -11,7 +11,7 @@ from optimizer.polyhedral.steps import STEPS, Step
 from optimizer.polyhedral.steps.arguments import step_of_call, usage
 from optimizer.polyhedral.steps.structure import check_size, check_vectors
 from optimizer.polyhedral.steps.text import Call, parse_calls
-from optimizer.polyhedral.tree import Node
+from optimizer.polyhedral.tree import Node, leaves
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +34,19 @@ class Schedule:
         return "; ".join(map(str, self.steps))
 
 
+def nest_of(nest: Nest, tree: Node) -> Nest:
+    """The nest whose statements a tree runs: with the private arrays that the tree has."""
+    if not any(leaf.private for leaf in leaves(tree)):
+        return nest
+    from optimizer.polyhedral.model import model_of
+    from optimizer.polyhedral.private_arrays import model_for
+
+    return model_for(model_of(nest), tree).nest
+
+
 def apply_step(nest: Nest, tree: Node, step: Step) -> Node:
     """One step more, refused if the tree becomes larger than any useful one or vectors lose their loop."""
-    after = step.apply(nest, tree)
+    after = step.apply(nest_of(nest, tree), tree)
     check_size(after)
     check_vectors(after)
     return after

@@ -20,6 +20,7 @@ from optimizer.polyhedral.jam_templates import jams
 from optimizer.polyhedral.locality import START_OF_THREADS, iteration_price, tree_price
 from optimizer.polyhedral.model import Model, model_of
 from optimizer.polyhedral.nest import Nest
+from optimizer.polyhedral.private_arrays import model_for
 from optimizer.polyhedral.register_templates import eliminations, register_tilings
 from optimizer.polyhedral.schedule import Schedule
 from optimizer.polyhedral.steps.autoschedule import FUSIONS, Autoschedule
@@ -70,13 +71,14 @@ def family_of(
 ) -> Family:
     """The family of one legal order of the loops, with the lowest price among its members."""
     model = model_of(nest)
-    start = Draft(model, order.steps, order.apply(nest))
+    tree = order.apply(nest)
+    start = Draft(model_for(model, tree), order.steps, tree)
     in_registers = (*register_tilings(start, register_tile, threads), *eliminations(start, register_tile, threads))
     jammed = (both for draft in (*in_registers, start) for both in (*jams(draft, sizes, threads), draft))
     tilings = _distinct((*jammed, *_tilings(start)))
     threaded = [_threaded(tiled, sizes) if threads > 1 else tiled for tiled in tilings]
     drafts = [draft for each in threaded for draft in (*_with_vectors(each), each)]
-    price = min(tree_price(model, draft.tree, sizes, draft.is_parallel, threads) for draft in drafts)
+    price = min(tree_price(draft.model, draft.tree, sizes, draft.is_parallel, threads) for draft in drafts)
     return Family(price, tuple((Schedule(draft.steps), show(draft.tree)) for draft in drafts))
 
 

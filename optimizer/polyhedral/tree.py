@@ -21,6 +21,14 @@ WIDEST_VECTOR = 16
 """The most lanes of any vector."""
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Private:
+    """Each iteration of a loop of the source has an array of its own in the place of this one."""
+
+    array: str
+    loop: str
+
+
 @dataclass(frozen=True, slots=True)
 class Leaf:
     """All iterations of a statement that satisfy every condition in `where`."""
@@ -30,6 +38,8 @@ class Leaf:
     """Loop name -> isl expression of the statement's iterators, for each loop around this leaf."""
     where: tuple[str, ...] = ()
     """isl conditions on the statement's iterators and the parameters, from `split`."""
+    private: tuple[Private, ...] = ()
+    """What of the arrays it uses is private, from `privatize`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +158,8 @@ def show(node: Node, indent: str = "") -> str:
         case Leaf():
             at = ", ".join(f"{name} = {value}" for name, value in node.values.items())
             where = f" where {' and '.join(node.where)}" if node.where else ""
-            return f"{indent}{node.statement}: {at}{where}"
+            own = "".join(f" with its own {each.array} for each {each.loop}" for each in node.private)
+            return f"{indent}{node.statement}: {at}{where}{own}"
         case Loop():
             marks = (" parallel" if node.is_parallel else "") + (" from both ends" if node.from_ends else "")
             marks += f" unroll {node.unroll}" if node.unroll != 1 else ""

@@ -51,8 +51,10 @@ def nest_text(nest: Nest, tree: Node) -> str:
 
     Those are marked, because a loop may be called like one and count something else: `S1[i', j'] at i_t = floor(i'/8)`.
     """
+    from optimizer.polyhedral.schedule import nest_of
+
     head = "(i' is what the source's loop i counts; a loop i here counts the same where nothing else is said)"
-    return "\n".join([head, *_nest_lines(nest, tree, "")])
+    return "\n".join([head, *_nest_lines(nest_of(nest, tree), tree, "")])
 
 
 def _nest_lines(nest: Nest, node: Node, indent: str) -> Iterator[str]:
@@ -98,7 +100,8 @@ def _leaf_text(nest: Nest, leaf: Leaf) -> str:
     values = [f"{loop} = {marked(value)}" for loop, value in leaf.values.items() if loop != value]
     at = f" at {', '.join(values)}" if values else ""
     where = f" where {' and '.join(map(marked, leaf.where))}" if leaf.where else ""
-    return f"{leaf.statement}[{', '.join(map(marked, iterators))}]{at}{where}"
+    own = "".join(f" with its own {each.array} for each {each.loop}'" for each in leaf.private)
+    return f"{leaf.statement}[{', '.join(map(marked, iterators))}]{at}{where}{own}"
 
 
 def names_made(nest: Nest, schedule: Schedule) -> str:

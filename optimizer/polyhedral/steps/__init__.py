@@ -10,6 +10,7 @@ from optimizer.polyhedral.steps.distribute import Distribute
 from optimizer.polyhedral.steps.fuse import Fuse
 from optimizer.polyhedral.steps.interchange import Interchange
 from optimizer.polyhedral.steps.parallel import Parallel
+from optimizer.polyhedral.steps.privatize import Privatize
 from optimizer.polyhedral.steps.register_tile import RegisterTile
 from optimizer.polyhedral.steps.reorder import Reorder
 from optimizer.polyhedral.steps.reorder_statements import ReorderStatements
@@ -43,6 +44,7 @@ STEPS: Mapping[str, type[Step]] = MappingProxyType(
         "unroll_and_jam": UnrollAndJam,
         "vectorize": Vectorize,
         "register_tile": RegisterTile,
+        "privatize": Privatize,
     }
 )
 

@@ -15,6 +15,7 @@ from optimizer.polyhedral.steps.text import Call
 
 LoopName: TypeAlias = Annotated[str, "loop"]
 StatementName: TypeAlias = Annotated[str, "statement"]
+ArrayName: TypeAlias = Annotated[str, "array"]
 PartName: TypeAlias = Annotated[str, "loop or statement"]
 AffineText: TypeAlias = Annotated[str, "expression"]
 """An affine expression in the text of `steps/text.py`."""

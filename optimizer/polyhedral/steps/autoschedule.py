@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
 
 from optimizer.errors import StepError
 from optimizer.polyhedral.nest import Nest
-from optimizer.polyhedral.tree import Leaf, Loop, Node, sequence_of
+from optimizer.polyhedral.tree import Leaf, Loop, Node, Private, leaves, sequence_of
 
 FUSIONS = ("smart", "max", "none")
 
@@ -38,7 +38,8 @@ class Autoschedule:
         return "autoschedule()" if self.fuse == "smart" else f"autoschedule(fuse={self.fuse})"
 
     def apply(self, nest: Nest, tree: Node) -> Node:
-        return _tree_from_isl(nest, self.fuse)
+        private = {leaf.statement: leaf.private for leaf in leaves(tree)}
+        return _tree_from_isl(nest, self.fuse, private)
 
     @classmethod
     def options(cls, nest: Nest, tree: Node) -> Iterator[Autoschedule]:
@@ -47,7 +48,7 @@ class Autoschedule:
             yield from map(cls, FUSIONS)
 
 
-def _tree_from_isl(nest: Nest, fuse: str) -> Node:
+def _tree_from_isl(nest: Nest, fuse: str, private: Mapping[str, tuple[Private, ...]]) -> Node:
     import islpy as isl
 
     from optimizer.polyhedral.model import model_of, operation_limit
@@ -82,7 +83,7 @@ def _tree_from_isl(nest: Nest, fuse: str) -> Node:
             return sequence_of(*(convert(node.child(k), values) for k in range(node.n_children())))
         if kind == isl.schedule_node_type.leaf:
             names = statements_of(node)
-            return sequence_of(*(Leaf(name, values[name]) for name in names))
+            return sequence_of(*(Leaf(name, values[name], private=private[name]) for name in names))
         if kind == isl.schedule_node_type.band:
             schedule = node.band_get_partial_schedule()
             names = statements_of(node)

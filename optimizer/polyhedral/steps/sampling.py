@@ -6,7 +6,7 @@ from random import Random
 
 from optimizer.errors import StepError
 from optimizer.polyhedral.nest import Nest
-from optimizer.polyhedral.schedule import Schedule, apply_step
+from optimizer.polyhedral.schedule import Schedule, apply_step, nest_of
 from optimizer.polyhedral.steps import STEPS, Step
 
 
@@ -21,7 +21,7 @@ def random_schedule(nest: Nest, rng: Random, length: int) -> Schedule:
         kinds = list(STEPS.values())
         rng.shuffle(kinds)
         for kind in kinds:
-            options = list(kind.options(nest, tree))
+            options = list(kind.options(nest_of(nest, tree), tree))
             if not options:
                 continue
             step = rng.choice(options)
