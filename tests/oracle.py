@@ -25,7 +25,7 @@ Iteration = tuple[str, tuple[int, ...]]
 @lru_cache(maxsize=100_000)
 def compiled(text: str) -> Any:
     """isl's quasi-affine syntax as a Python expression: 2n -> 2*n, floor(a/b) -> (a)//b, `mod` -> %, = -> ==."""
-    text = re.sub(r"(\d)([A-Za-z_(])", r"\1*\2", text)
+    text = re.sub(r"\b(\d+)([A-Za-z_(])", r"\1*\2", text)
     text = re.sub(r"\bmod\b", "%", text)
     text = re.sub(r"(?<![<>=!])=(?!=)", "==", text)
     text = text.replace("floor(", "(").replace("/", "//")

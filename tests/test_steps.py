@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from kernels import catalog
+from optimizer.polyhedral.frontend import nest_of_file
 from optimizer.polyhedral.nest import Nest
 from optimizer.polyhedral.order import timed_leaves
 from optimizer.polyhedral.schedule import parse_schedule
@@ -19,7 +21,8 @@ from optimizer.polyhedral.steps.tile import Tile
 from optimizer.polyhedral.tree import Leaf, Loop, Node, inconsistencies, show
 from tests.hand_nests import gemm, lu, row_sum
 
-NESTS = {"gemm": gemm(), "lu": lu(), "row_sum": row_sum()}
+DOITGEN = nest_of_file(f"{catalog.load('doitgen').__file__}:doitgen")
+NESTS = {"gemm": gemm(), "lu": lu(), "row_sum": row_sum(), "doitgen": DOITGEN}
 
 BEFORE = {
     "gemm": """\
@@ -44,6 +47,15 @@ for i
   for j
     S1: i = i, j = j
   S2: i = i""",
+    "doitgen": """\
+for r
+  for q
+    for p
+      S0: r = r, q = q, p = p
+      for s
+        S1: r = r, q = q, p = p, s = s
+    for p_2
+      S2: r = r, q = q, p_2 = p_2""",
 }
 
 AFTER = [
@@ -333,6 +345,21 @@ for i
     for j_2
       for k unroll 4
         S1: i = i, k = k, j_2 = j_2, k_t = floor(k/4)""",
+    ),
+    (
+        "doitgen",
+        "privatize(sum, q); parallel(r)",
+        """\
+for r parallel
+  for q
+    for p
+      S0: r = r, q = q, p = p with its own sum for each q
+      for s
+        S1: r = r, q = q, p = p, s = s with its own sum for each q
+    for p_2
+      S2: r = r, q = q, p_2 = p_2 with its own sum for each q
+    for element
+      S_sum_q: r = r, q = q, element = sum_q_0 with its own sum for each q""",
     ),
 ]
 

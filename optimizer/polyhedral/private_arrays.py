@@ -211,7 +211,7 @@ def _extent(model: Model, using: Sequence[Statement], iterator: str) -> str:
     )
     lowest, greatest = values.dim_min(0), values.dim_max(0).gist(model.context)
     nothing = isl.PwAff.zero_on_domain(isl.LocalSpace.from_space(lowest.get_domain_space()))
-    found = re.fullmatch(r"(?:\[.*?\] -> )?\{ \[\((.*?)\)\](?: :.*)?\}", str(greatest))
+    found = re.fullmatch(r"(?:\[.*?\] -> )?\{ \[\((.*?)\)\] *(?::.*)?\}", str(greatest))
     try:
         if greatest.n_piece() == 1 and found is not None and lowest.lt_set(nothing).is_empty():
             return str(parse_affine(found[1]) + Affine(constant=1))
