@@ -111,7 +111,8 @@ def test_verdicts_equal_brute_force(name):
 
 @pytest.mark.parametrize("name", ["bicg", "deriche", "floyd-warshall", "jacobi-1d", "lu", "gemver", "trisolv"])
 def test_verdicts_on_vectors_equal_brute_force(name):
-    legal, illegal, _ = compare(name, 40, last=Vectorize)
+    # Few of them are legal on floyd-warshall.
+    legal, illegal, _ = compare(name, 120 if name == "floyd-warshall" else 40, last=Vectorize)
     assert legal
     assert illegal
 
