@@ -17,16 +17,17 @@ from kernels import catalog
 from optimizer.candidate import Candidate, digest_of
 from optimizer.codegen.backend import Backend, CodeOptions, FloatingPoint
 from optimizer.codegen.numba_source import NumbaBackend
+from optimizer.codegen.private_memory import private_memory
 from optimizer.codegen.vector_unit import register_tile_shape
 from optimizer.errors import CandidateError, StepError, UserError
 from optimizer.measure.machine import available_processors
 from optimizer.measure.workload import ArgumentKind, ArgumentSpec, CatalogInputs, FileInputs, RandomInputs, Workload
 from optimizer.names import nearest
-from optimizer.polyhedral.counting import array_bytes, compulsory_bytes, flops, iterations
+from optimizer.polyhedral.counting import array_bytes, bytes_of, compulsory_bytes, flops, iterations
 from optimizer.polyhedral.frontend import check_bounds, nest_of_file
 from optimizer.polyhedral.legality import Judgement, Legal, judge
 from optimizer.polyhedral.model import Model, model_of
-from optimizer.polyhedral.nest import Nest
+from optimizer.polyhedral.nest import Nest, Role
 from optimizer.polyhedral.order import instance_tuple
 from optimizer.polyhedral.repair import repair
 from optimizer.polyhedral.schedule import Schedule, nest_of, parse_schedule
@@ -37,6 +38,8 @@ from optimizer.sizes import parse_sizes
 
 COPIES = 6
 """How many copies of the arguments the measuring process may hold at once: inputs, results, guarded copies."""
+SMALL_PRIVATE_BYTES = 2**23
+"""Private arrays may take that much, however small the arguments are."""
 MOST_CHECK_ITERATIONS = 400_000
 """Of one check at a small size, ..."""
 MOST_CHECK_BYTES = 2**26
@@ -193,7 +196,25 @@ class KernelProblem:
 
     def code(self, candidate: Candidate) -> str:
         """The module text of a candidate; raises `CandidateError` when no code can be made of it."""
-        return self.backend.source(self.nest, self.tree(candidate), CodeOptions(self.fp))
+        tree = self.tree(candidate)
+        self._check_private_memory(tree)
+        return self.backend.source(self.nest, tree, CodeOptions(self.fp))
+
+    def _check_private_memory(self, tree: Node) -> None:
+        """Refuse private arrays that take more than the largest argument does."""
+        if nest_of(self.nest, tree) is self.nest:
+            return
+        memory = private_memory(self.nest, tree)
+        arguments = (array for array in self.nest.arrays if array.role is Role.ARGUMENT)
+        allowed = max((bytes_of(self.nest, array, self.sizes) for array in arguments), default=0)
+        for array in memory.nest.arrays:
+            copies = self.threads if array.name in memory.owners else 1
+            needed = copies * bytes_of(memory.nest, array, self.sizes)
+            if array.private and needed > max(allowed, SMALL_PRIVATE_BYTES):
+                raise CandidateError(
+                    f"the copies of {array.private.array} for each {array.private.loop} would take "
+                    f"{needed / 1e6:.0f} MB, more than the largest argument ({allowed / 1e6:.0f} MB)"
+                )
 
     def has_code(self, candidate: Candidate) -> bool:
         """Whether code can be made of a candidate."""

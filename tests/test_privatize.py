@@ -12,6 +12,7 @@ from optimizer.codegen.backend import CodeOptions, FloatingPoint
 from optimizer.codegen.numba_source import NumbaBackend
 from optimizer.codegen.private_memory import private_memory
 from optimizer.errors import CandidateError, StepError
+from optimizer.kernel_problem import KernelProblem
 from optimizer.measure.commands import Form
 from optimizer.measure.loading import plain_function
 from optimizer.polyhedral.frontend import nest_of_source
@@ -289,8 +290,10 @@ def test_a_thread_gets_its_memory_itself() -> None:
             for q in range(nq):
                 for p in range(ns):
                     sum_q[q, p] = 0.0
+                    sum_q_1 = sum_q[q, p]
                     for s in range(ns):
-                        sum_q[q, p] += A[r, q, s] * C4[s, p]
+                        sum_q_1 += A[r, q, s] * C4[s, p]
+                    sum_q[q, p] = sum_q_1
             for q_2 in range(nq):
                 for p_2 in range(ns):
                     A[r, q_2, p_2] = sum_q[q_2, p_2]
@@ -317,3 +320,20 @@ def last(n: int, A: Float64[np.ndarray, "n n"]) -> None:
     assert judge(model_of(nest), tree).legal is Legal.YES
     with pytest.raises(CandidateError, match="i, which has its own w_i, is not one loop"):
         NumbaBackend().source(nest, tree, CodeOptions(FloatingPoint.STRICT))
+
+
+def test_more_memory_than_the_largest_argument_is_refused() -> None:
+    problem = KernelProblem.load("doitgen", "large", threads=2)
+    problem.code(problem.parse("privatize(sum, q); distribute(q); parallel(r)"))
+    problem.code(problem.parse("privatize(sum, q); distribute(q); distribute(r)"))
+    small = KernelProblem.load("doitgen", {"nr": 4, "nq": 2000, "ns": 1000}, threads=8)
+    with pytest.raises(CandidateError, match="the copies of sum for each q would take 128 MB, more than the largest"):
+        small.code(small.parse("privatize(sum, q); distribute(q); parallel(r)"))
+
+
+def test_templates_give_each_iteration_a_row_of_its_own_and_keep_it_in_registers() -> None:
+    texts = [str(schedule) for schedule in KernelProblem.load("doitgen", "small", threads=2).templates()]
+    assert any(
+        text.startswith("privatize(sum, q)") and "register_tile(q_2=" in text and text.endswith("parallel(r)")
+        for text in texts
+    )

@@ -36,7 +36,7 @@ def legal_schedules(nest: Nest, name: str, count: int, last: type[Step] | None =
     """Seeded random schedules that change something and are legal, each with its code: vectors and registers are what
     it has where the schedule says so. The last step is of the kind `last`, if one is given."""
     found: list[tuple[Schedule, str]] = []
-    for seed in range(100 * count):
+    for seed in range(200 * count):
         rng = random.Random(f"legal/{name}/{seed}")
         schedule = small_tiles(random_schedule(nest, rng, rng.randint(1, 5)), rng)
         try:
@@ -120,7 +120,7 @@ def test_generated_code_gives_the_bits_of_the_original(name, count):
 def test_register_tiles_after_random_steps_give_the_bits_of_the_original(name):
     nest = nest_named(name)
     expected = run(module_function(nest.original, nest.name), inputs(name))
-    schedules = legal_schedules(nest, name, 8, last=RegisterTile)
+    schedules = legal_schedules(nest, name, 12, last=RegisterTile)
     with_tiles = [(schedule, source) for schedule, source in schedules if f"{nest.name}_tile(" in source]
     assert len(with_tiles) >= 2, "the others have a loop of one iteration where vectors would be"
     for schedule, source in with_tiles:

@@ -151,7 +151,8 @@ class _TightPowers(ast.NodeTransformer):
 
 
 def parsed(text: str) -> ast.expr:
-    return ast.parse(text, mode="eval").body
+    """An expression, also one of a nest: isl writes `mod` for `%`."""
+    return ast.parse(text.replace(" mod ", " % "), mode="eval").body
 
 
 def affine_of(node: ast.expr, values: Mapping[str, Affine]) -> Affine | None:

@@ -20,7 +20,7 @@ import numpy as np
 
 from optimizer.polyhedral.evaluation import parts_of
 from optimizer.polyhedral.model import Model, model_of, operation_limit
-from optimizer.polyhedral.nest import Nest, Role
+from optimizer.polyhedral.nest import Array, Nest, Role
 from optimizer.polyhedral.operations import fewest_operations
 
 SMALL = 40_000
@@ -74,11 +74,12 @@ def compulsory_bytes(nest: Nest, sizes: Mapping[str, int]) -> int:
 
 def array_bytes(nest: Nest, sizes: Mapping[str, int]) -> int:
     """What the arrays of one call take, those that the function makes included."""
-    return sum(
-        np.dtype(array.dtype).itemsize * prod(_extent(nest, text, sizes) for text in array.shape)
-        for array in nest.arrays
-        if array.role is not Role.SCALAR
-    )
+    return sum(bytes_of(nest, array, sizes) for array in nest.arrays if array.role is not Role.SCALAR)
+
+
+def bytes_of(nest: Nest, array: Array, sizes: Mapping[str, int]) -> int:
+    """What one array of a nest takes."""
+    return np.dtype(array.dtype).itemsize * prod(_extent(nest, text, sizes) for text in array.shape)
 
 
 def iterations(nest: Nest, sizes: Mapping[str, int]) -> int | None:

@@ -10,7 +10,7 @@ it once for both.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from optimizer.polyhedral.draft import Draft
@@ -159,6 +159,9 @@ def _sum(draft: Draft, leaf: Leaf, rows: str, columns: str) -> Sums | None:
     jumps = list(zip(accesses, strides(draft.model, leaf, rows), strides(draft.model, leaf, columns), strict=False))
     written = [(down, across) for access, down, across in jumps if access.is_write]
     matrices = [access.array for access, down, across in jumps if not access.is_write and down > 1 and across == 1]
+    targets = [replace(access, is_write=False) for access in accesses if access.is_write]
+    if targets[0] not in accesses:
+        return None
     if len(written) != 1 or not matrices or (written[0][0] == 0) == (written[0][1] == 0):
         return None
     along = written[0][1] == 0

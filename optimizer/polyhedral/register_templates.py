@@ -15,7 +15,7 @@ from optimizer.polyhedral.steps.distribute import Distribute
 from optimizer.polyhedral.steps.register_tile import RegisterTile
 from optimizer.polyhedral.steps.reorder import Reorder
 from optimizer.polyhedral.steps.split import Split
-from optimizer.polyhedral.steps.structure import chains, loop_named, tile_name
+from optimizer.polyhedral.steps.structure import around, chains, loop_named, tile_name
 from optimizer.polyhedral.steps.tile import Tile
 from optimizer.polyhedral.tree import Leaf, Loop, leaves, loops
 
@@ -66,8 +66,10 @@ def _tiled(
             continue
         tiled = arranged.then(RegisterTile(((found.rows, shape[0]), (found.columns, shape[1]))))
         if tiled is not None:
-            candidates = [*found.others, *tiled.new_loops(arranged)]
-            return _threaded(tiled, candidates) if threads > 1 else tiled
+            if threads == 1 or any(draft.is_parallel(loop.name) for loop in around(draft.tree, chain[0].name)):
+                # Threads on a loop further out start once for all of this.
+                return tiled
+            return _threaded(tiled, [*found.others, *tiled.new_loops(arranged)])
     return None
 
 

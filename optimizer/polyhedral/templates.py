@@ -25,9 +25,10 @@ from optimizer.polyhedral.register_templates import eliminations, register_tilin
 from optimizer.polyhedral.schedule import Schedule
 from optimizer.polyhedral.steps.autoschedule import FUSIONS, Autoschedule
 from optimizer.polyhedral.steps.distribute import Distribute
+from optimizer.polyhedral.steps.privatize import Privatize
 from optimizer.polyhedral.steps.reorder import Reorder
 from optimizer.polyhedral.steps.split import Split
-from optimizer.polyhedral.steps.structure import around, chains
+from optimizer.polyhedral.steps.structure import around, chains, loop_named
 from optimizer.polyhedral.steps.tile import Tile
 from optimizer.polyhedral.steps.vectorize import Vectorize
 from optimizer.polyhedral.steps.wavefront import Wavefront
@@ -90,7 +91,7 @@ def _orders(model: Model) -> Iterator[Draft]:
         innermost_apart = _taken_apart(base, only_innermost=True)
         for apart in _distinct((base, innermost_apart, _taken_apart(innermost_apart, only_innermost=False))):
             orders += (apart, _ordered(apart))
-    return _distinct((*orders, *_split(start)))
+    return _distinct((*orders, *_split(start), *_privatized(start)))
 
 
 def _tilings(order: Draft) -> Iterator[Draft]:
@@ -107,6 +108,21 @@ def _split(draft: Draft) -> Iterator[Draft]:
             parts = _in_three_parts(draft, loop.name, outer.name)
             if parts is not None and parts.is_parallel(loop.name):
                 yield parts
+
+
+def _privatized(draft: Draft) -> Iterator[Draft]:
+    """The draft with a copy of an array for each iteration of a loop which that lets run on threads, all its parts
+    taken apart; of several such loops the innermost that all uses of the array are in."""
+    nest, done = draft.model.nest, set[str]()
+    for step in reversed(tuple(Privatize.options(nest, draft.tree))):
+        users = [s for s in nest.statements if any(access.array == step.array for access in s.accesses)]
+        if step.array in done or draft.is_parallel(step.loop) or any(step.loop not in s.iterators for s in users):
+            continue
+        private = draft.then(step)
+        if private is not None and private.is_parallel(step.loop):
+            done.add(step.array)
+            inside = [loop.name for loop in loops(loop_named(private.tree, step.loop))]
+            yield _apart(private, reversed(inside))
 
 
 def _in_three_parts(draft: Draft, loop: str, outer: str) -> Draft | None:
@@ -129,12 +145,16 @@ def _distinct(drafts: Iterable[Draft]) -> Iterator[Draft]:
 
 def _taken_apart(draft: Draft, only_innermost: bool) -> Draft:
     """Loops that run several parts become one loop a part where that is legal, from the innermost out."""
-    for loop in reversed(tuple(loops(draft.tree))):
-        current = find_loop(draft.tree, loop.name)
-        if current is None or not isinstance(current.body, Sequence):
-            continue
-        if not only_innermost or all(isinstance(part, Leaf) for part in current.body.parts):
-            draft = draft.then(Distribute(loop.name)) or draft
+    every = tuple(loops(draft.tree))
+    chosen = [loop.name for loop in every if not only_innermost or all(isinstance(p, Leaf) for p in _body_parts(loop))]
+    return _apart(draft, reversed(chosen))
+
+
+def _apart(draft: Draft, names: Iterable[str]) -> Draft:
+    for name in names:
+        loop = find_loop(draft.tree, name)
+        if loop is not None and isinstance(loop.body, Sequence):
+            draft = draft.then(Distribute(name)) or draft
     return draft
 
 
