@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from optimizer.polyhedral.draft import Draft
-from optimizer.polyhedral.locality import strides
+from optimizer.polyhedral.locality import strides, tree_price
 from optimizer.polyhedral.steps.distribute import Distribute
 from optimizer.polyhedral.steps.fuse import Fuse
 from optimizer.polyhedral.steps.reorder import Reorder
@@ -51,7 +51,7 @@ def jams(draft: Draft, sizes: Mapping[str, int], threads: int) -> Iterator[Draft
     With all that sums up a matrix in one loop nest; with the parts of a loop one after the other for each block of
     rows; with each chain of loops by itself.
     """
-    drafts = (_crossed(draft, sizes, threads), _blocked(draft, threads), _each_jammed(draft, sizes, threads))
+    drafts = (_crossed(draft, sizes, threads), _blocked(draft, sizes, threads), _each_jammed(draft, sizes, threads))
     yield from (jammed for jammed in drafts if jammed is not draft)
 
 
@@ -70,13 +70,13 @@ def _jammed(draft: Draft, sums: Sums, sizes: Mapping[str, int], threads: int) ->
         return None
     if sums.along or threads == 1:
         jammed = ordered.then(UnrollAndJam(sums.rows, ROWS))
-        return jammed and _threaded(jammed, jammed.new_loops(ordered)[0], threads)
+        return jammed and _threaded(jammed, jammed.new_loops(ordered)[0], sizes, threads)
     pieces = ordered.then(Tile(((sums.columns, _piece(draft, sums, sizes, threads)),)))
     if pieces is None:
         return None
     (tiles,) = pieces.new_loops(ordered)
     jammed = pieces.then(Reorder((tiles, sums.rows, sums.columns)), UnrollAndJam(sums.rows, ROWS))
-    return jammed and _threaded(jammed, tiles, threads)
+    return jammed and _threaded(jammed, tiles, sizes, threads)
 
 
 def _crossed(draft: Draft, sizes: Mapping[str, int], threads: int) -> Draft:
@@ -118,16 +118,16 @@ def _in_wavefront(draft: Draft, sums: Sums, sizes: Mapping[str, int], threads: i
     return tiled.then(UnrollAndJam(sums.rows, ROWS), Wavefront(rows, columns))
 
 
-def _blocked(draft: Draft, threads: int) -> Draft:
+def _blocked(draft: Draft, sizes: Mapping[str, int], threads: int) -> Draft:
     """With the parts of a loop's body apart for each block of rows, so that a block is in the cache after the first."""
     blocked = draft
     for loop in tuple(loops(draft.tree)):
         if isinstance(loop.body, Sequence) and not loop.is_parallel and draft.is_parallel(loop.name):
-            blocked = _in_blocks(blocked, loop.name, threads) or blocked
+            blocked = _in_blocks(blocked, loop.name, sizes, threads) or blocked
     return blocked
 
 
-def _in_blocks(draft: Draft, loop: str, threads: int) -> Draft | None:
+def _in_blocks(draft: Draft, loop: str, sizes: Mapping[str, int], threads: int) -> Draft | None:
     blocks = draft.then(Tile(((loop, ROWS),)), Distribute(loop))
     if blocks is None:
         return None
@@ -137,7 +137,7 @@ def _in_blocks(draft: Draft, loop: str, threads: int) -> Draft | None:
         sums = _sums(blocks, chain)
         if sums is not None and sums.along and not sums.down and sums.rows == chain[0].name:
             jammed = jammed.then(UnrollAndJam(sums.rows, ROWS)) or jammed
-    return None if jammed is blocks else _threaded(jammed, block, threads)
+    return None if jammed is blocks else _threaded(jammed, block, sizes, threads)
 
 
 def _sums(draft: Draft, chain: tuple[Loop, ...]) -> Sums | None:
@@ -180,5 +180,10 @@ def _piece(draft: Draft, sums: Sums, sizes: Mapping[str, int], threads: int) -> 
     return max(-(-width // (threads * PIECE)), 1) * PIECE
 
 
-def _threaded(draft: Draft, loop: str, threads: int) -> Draft:
-    return (draft.with_threads_on(loop) if threads > 1 and draft.is_parallel(loop) else None) or draft
+def _threaded(draft: Draft, loop: str, sizes: Mapping[str, int], threads: int) -> Draft:
+    """With the loop on threads, if that pays: it may be started often."""
+    threaded = draft.with_threads_on(loop) if threads > 1 and draft.is_parallel(loop) else None
+    if threaded is None:
+        return draft
+    now, then = (tree_price(each.model, each.tree, sizes, each.is_parallel, threads) for each in (draft, threaded))
+    return threaded if then < now else draft
