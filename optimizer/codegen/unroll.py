@@ -106,10 +106,10 @@ def _copies(loop: For, first: Affine, count: int) -> LoopNode:
     return block_of(*(substitute_names(loop.body, {loop.iterator: value}) for value in at))
 
 
-def main_and_rest(main: For, factor: int, loop: For, rest: str) -> LoopNode:
-    """The loop in steps of `factor` iterations, which `main` runs together; then from `rest` on one by one."""
-    stride = factor * loop.step
-    span = largest((loop.stop - loop.start).times(1 if loop.step > 0 else -1), number(0))
+def main_and_rest(main: For, factor: int, rest: For, name: str) -> LoopNode:
+    """The loop `main` in steps of `factor` of its iterations; from the iteration called `name` on, the loop `rest`."""
+    stride = factor * main.step
+    span = largest((main.stop - main.start).times(1 if stride > 0 else -1), number(0))
     whole = floor_division(span, abs(stride)).times(stride)
-    main = replace(main, stop=variable(rest), step=stride)
-    return block_of(Bind(rest, loop.start + whole), main, replace(loop, start=variable(rest)))
+    full = replace(main, stop=variable(name), step=stride)
+    return block_of(Bind(name, main.start + whole), full, replace(rest, start=variable(name)))
