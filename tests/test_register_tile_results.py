@@ -21,7 +21,7 @@ from optimizer.polyhedral.model import Model
 from optimizer.polyhedral.nest import Nest
 from optimizer.polyhedral.schedule import parse_schedule
 from tests.test_random_schedules import assert_same_bits, module_function, nest_named, run
-from tests.test_register_tile import product
+from tests.test_register_tile import product, tile_function
 from tests.test_vector_results import strided
 from tests.test_vectorize import code, nest_of
 from tests.vector_units import lanes_of_doubles
@@ -77,7 +77,7 @@ def test_tiles_give_the_bits_of_the_original_as_plain_python(case: str, lanes: i
 def test_rows_that_write_the_same_elements_have_no_masks_of_their_own() -> None:
     """Tiles of tiles: each row of the register tile is another part of the same columns."""
     source = tiled_source(nest_named("trmm"), "distribute(j); tile(j=3); register_tile(j_t=3, j=2)", 2)
-    assert "mask" not in source
+    assert "mask" not in tile_function(source)
     assert_plain_code_is_exact("trmm", source)
 
 

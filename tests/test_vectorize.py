@@ -187,7 +187,8 @@ def test_a_later_step_does_not_keep_an_earlier_proof() -> None:
 def test_the_text_reads_like_the_source() -> None:
     text = loop_code(nest_named("gemver"), "vectorize(j, 4)")
     assert "store(A, (i, j), load(A, (i, j), 4) + u1[i] * load(v1, j, 4) + u2[i] * load(v2, j, 4))" in text
-    assert "A[i, at(j)] = A[i, at(j)] + u1[i] * v1[at(j)] + u2[i] * v2[at(j)]" in text
+    assert "for j in range(j_rest, n, 4):\n            mask = lanes_between(j, j, n, 4)\n" in text
+    assert "load_masked(A, (i, j), mask) + u1[i] * load_masked(v1, j, mask)" in text
 
 
 def test_columns_are_gathered_and_scattered() -> None:
@@ -195,11 +196,15 @@ def test_columns_are_gathered_and_scattered() -> None:
     text = loop_code(nest, "interchange(i, j); vectorize(i, 4)")
     assert "scatter(A, (i, j), (1, 0), gather(A, (i, j), (1, 0), 4)" in text
     assert "load(u1, i, 4) * v1[j]" in text
+    assert "mask" not in text, "what is left over of columns runs one by one"
+    assert "A[at(i), j] = A[at(i), j] + u1[at(i)] * v1[j]" in text
 
 
 def test_a_loop_that_runs_downwards_has_its_lanes_upwards(tmp_path: Path) -> None:
     nest = nest_of(tmp_path, f"def kernel({ONE}) -> None:\n    for j in range(n - 1, -1, -1):\n        a[j] = b[j]\n")
-    assert "store(a, j - 3, load(b, j - 3, 4))" in loop_code(nest, "vectorize(j, 4)")
+    text = loop_code(nest, "vectorize(j, 4)")
+    assert "store(a, j - 3, load(b, j - 3, 4))" in text
+    assert "mask = lanes_between(j - 3, 0, j + 1, 4)" in text
 
 
 def test_the_lanes_are_those_of_the_machine_and_the_type(monkeypatch: pytest.MonkeyPatch) -> None:

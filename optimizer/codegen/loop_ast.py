@@ -77,6 +77,8 @@ class For:
     """As in the schedule; 1 once the copies are written out."""
     vector: int = 1
     """As in the schedule; then, where the loop is vector code, the lanes: as many iterations as one step of it runs."""
+    mask: Mask | None = None
+    """The lanes that run, where vector code does not run all of them."""
     note: str = ""
     """Something for the reader of the code."""
     held: tuple[HeldElement, ...] = ()
@@ -90,6 +92,10 @@ class Mask:
     at: Affine
     first: Affine
     last: Affine
+
+    def with_values(self, values: Mapping[str, Affine]) -> Mask:
+        """The mask with names replaced."""
+        return Mask(*(substitute(number, values) for number in (self.at, self.first, self.last)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +191,7 @@ def substitute_names(node: LoopNode, values: Mapping[str, Affine]) -> LoopNode:
                 start=substitute(node.start, values),
                 stop=substitute(node.stop, values),
                 body=substitute_names(node.body, values),
+                mask=None if node.mask is None else node.mask.with_values(values),
             )
         case RegisterTile():
             raise ValueError("register tiles are made last")

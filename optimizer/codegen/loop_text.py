@@ -153,6 +153,8 @@ class LoopPrinter:
             yield from laid_out(f"{element.name} = {self._element_text(element)}", indent)
         yield indent + head
         inside = replace(self, axis=self.vectors.axis(loop) if loop.vector != 1 else None, held=loop.held)
+        if loop.mask is not None:
+            yield from laid_out(self.vectors.mask_line(loop), indent + INDENT)
         yield from inside.lines(loop.body, indent + INDENT, live)
         for element in loop.held:
             yield from laid_out(f"{self._element_text(element)} = {element.name}", indent)

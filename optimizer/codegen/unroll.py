@@ -15,11 +15,11 @@ from optimizer.codegen.affine import (
     alternatives,
     floor_division,
     largest,
-    names_in_condition,
     number,
     variable,
 )
 from optimizer.codegen.loop_ast import Bind, Block, For, If, LoopNode, block_of, calls, is_innermost, substitute_names
+from optimizer.codegen.loop_parts import without_choices
 from optimizer.codegen.naming import free_name
 from optimizer.errors import CandidateError
 
@@ -50,28 +50,19 @@ def _write_out(node: LoopNode, taken: AbstractSet[str]) -> LoopNode:
         case For():
             if is_innermost(node) and node.unroll != 1 and not node.is_parallel:
                 return _unrolled(node, taken)
-            return _hoisted(replace(node, body=_write_out(node.body, taken | {node.iterator}), unroll=1))
+            inside = taken | {node.iterator}
+            return without_choices(replace(node, body=_write_out(node.body, inside), unroll=1), inside)
         case _:
             return node
-
-
-def _hoisted(loop: For) -> LoopNode:
-    """A choice between two bodies that is the same in all iterations is made once, before the loop."""
-    match loop.body:
-        case If(condition, then, otherwise) if otherwise is not None and not loop.is_parallel:
-            if loop.iterator not in names_in_condition(condition):
-                return If(condition, replace(loop, body=then), replace(loop, body=otherwise))
-        case _:
-            pass
-    return loop
 
 
 def _unrolled(loop: For, taken: AbstractSet[str]) -> LoopNode:
     rolled = replace(loop, unroll=1)
     trips = most_trips(loop)
     if trips is not None and trips <= (loop.unroll or FULL_UNROLL_LIMIT):
-        copies = _copies(loop, loop.start, trips)
-        is_full = _reaches(loop, trips)
+        first = _start_of(loop, trips)
+        copies = _copies(loop, first, trips)
+        is_full = _runs_whole(loop, first, trips)
         return If(is_full, copies, rolled) if is_full.conditions else copies
     if loop.unroll == 0:
         raise CandidateError(f"unroll({loop.name}) needs a loop of at most {FULL_UNROLL_LIMIT} iterations")
@@ -93,12 +84,22 @@ def most_trips(loop: For) -> int | None:
     return min(trips, default=None)
 
 
-def _reaches(loop: For, trips: int) -> AllOf:
-    """Whether the loop has that many iterations: all pairs of bounds hold for the last of them."""
-    relation = Relation.LESS if loop.step > 0 else Relation.GREATER
-    last = (trips - 1) * loop.step
-    pairs = ((start + number(last), stop) for start, stop in _bounds(loop))
-    return AllOf(tuple(Comparison(value, relation, stop) for value, stop in pairs if (stop - value).terms))
+def _start_of(loop: For, trips: int) -> Affine:
+    """The start that is such a constant away from a stop that there are at most that many iterations."""
+    spans = ((start, stop - start) for start, stop in _bounds(loop))
+    return next(start for start, span in spans if not span.terms and -(-span.constant // loop.step) <= trips)
+
+
+def _runs_whole(loop: For, first: Affine, trips: int) -> AllOf:
+    """Whether the loop begins at `first` and has that many iterations."""
+    last = first + number((trips - 1) * loop.step)
+    no_later, before = Relation.LESS_EQUAL, Relation.LESS
+    if loop.step < 0:
+        no_later, before = Relation.GREATER_EQUAL, Relation.GREATER
+    starts, stops = (dict.fromkeys(each) for each in zip(*_bounds(loop), strict=True))
+    begins = (Comparison(start, no_later, first) for start in starts if (start - first).terms)
+    reaches = (Comparison(last, before, stop) for stop in stops if (stop - last).terms)
+    return AllOf((*begins, *reaches))
 
 
 def _copies(loop: For, first: Affine, count: int) -> LoopNode:
@@ -106,10 +107,10 @@ def _copies(loop: For, first: Affine, count: int) -> LoopNode:
     return block_of(*(substitute_names(loop.body, {loop.iterator: value}) for value in at))
 
 
-def main_and_rest(main: For, factor: int, loop: For, rest: str) -> LoopNode:
-    """The loop in steps of `factor` iterations, which `main` runs together; then from `rest` on one by one."""
-    stride = factor * loop.step
-    span = largest((loop.stop - loop.start).times(1 if loop.step > 0 else -1), number(0))
+def main_and_rest(main: For, factor: int, rest: For, name: str) -> LoopNode:
+    """The loop `main` in steps of `factor` of its iterations; from the iteration called `name` on, the loop `rest`."""
+    stride = factor * main.step
+    span = largest((main.stop - main.start).times(1 if stride > 0 else -1), number(0))
     whole = floor_division(span, abs(stride)).times(stride)
-    main = replace(main, stop=variable(rest), step=stride)
-    return block_of(Bind(rest, loop.start + whole), main, replace(loop, start=variable(rest)))
+    full = replace(main, stop=variable(name), step=stride)
+    return block_of(Bind(name, main.start + whole), full, replace(rest, start=variable(name)))

@@ -1,4 +1,7 @@
-"""Makes vector code of loops that are marked `vector`, in terms of the loop AST: full vectors first, then the rest."""
+"""Makes vector code of loops that are marked `vector`, in terms of the loop AST: full vectors first, then the rest.
+
+The rest is one vector of which only some lanes run, and where a statement has no such form, a plain loop.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from optimizer.codegen.affine import names_in_condition, number, variable
-from optimizer.codegen.loop_ast import Bind, Block, For, If, LoopNode, block_of, calls, substitute_names, walk
+from optimizer.codegen.loop_ast import Bind, Block, For, If, LoopNode, Mask, block_of, calls, substitute_names, walk
 from optimizer.codegen.naming import free_name
 from optimizer.codegen.unroll import main_and_rest, most_trips
 from optimizer.codegen.vector_text import NoVectorForm, VectorText
@@ -56,14 +59,27 @@ def _vectors(loop: For, text: VectorText, taken: AbstractSet[str]) -> LoopNode:
     if trips is not None and trips < lanes:
         raise NoVectorForm(f"it has at most {trips} iterations, a vector {lanes} lanes")
     main = replace(loop, vector=lanes)
+    iterator = variable(loop.iterator)
+    mask = Mask(iterator, iterator, loop.stop)
     if loop.step < 0:
         # Lanes do not depend on each other, so the last iteration of a vector may be its first lane.
-        first = variable(loop.iterator) + number(1 - lanes)
+        first = iterator + number(1 - lanes)
         main = replace(main, body=substitute_names(loop.body, {loop.iterator: first}))
-    axis = text.axis(main)
-    for call in calls(main.body):
+        mask = Mask(first, loop.stop + number(1), iterator + number(1))
+    _check_form(main, text)
+    rest = replace(main, step=lanes * loop.step, mask=mask)
+    try:
+        _check_form(rest, text)
+    except NoVectorForm:
+        rest = replace(loop, vector=1)
+    return main_and_rest(main, lanes, rest, free_name(f"{loop.iterator}_rest", taken))
+
+
+def _check_form(loop: For, text: VectorText) -> None:
+    """Raises NoVectorForm."""
+    axis = text.axis(loop)
+    for call in calls(loop.body):
         text.check(call, axis)
-    return main_and_rest(main, lanes, replace(loop, vector=1), free_name(f"{loop.iterator}_rest", taken))
 
 
 def _check_shape(loop: For) -> None:

@@ -38,10 +38,12 @@ class VectorNames:
     scalars: Mapping[str, str]
     value: str
     """Of what is stored by a line that would become too long."""
+    mask: str
+    """Of the lanes that run, where not all do."""
 
     @property
     def all(self) -> frozenset[str]:
-        return frozenset({*self.operations.values(), *self.scalars.values(), self.value})
+        return frozenset({*self.operations.values(), *self.scalars.values(), self.value, self.mask})
 
 
 def vector_names(nest: Nest, reserved: frozenset[str]) -> VectorNames:
@@ -51,6 +53,7 @@ def vector_names(nest: Nest, reserved: frozenset[str]) -> VectorNames:
         {name: free_name(name, reserved) for name in OPERATIONS},
         {name: free_name(f"{name}_vector", reserved) for name in scalars},
         free_name("value", reserved),
+        free_name("mask", reserved),
     )
 
 
@@ -63,6 +66,8 @@ class VectorAxis:
     lanes: int
     scalars: frozenset[str]
     """The scalar variables that have a value of their own in each lane."""
+    is_masked: bool = False
+    """Whether only some of the lanes run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +89,12 @@ class VectorText:
             is_private = access.subscripts and is_assigned_first(self.nest, loop.body, access.array)
             if access.array in assigned and not is_private:
                 raise NoVectorForm(f"its iterations share {access.array}")
-        return VectorAxis(loop.iterator, loop.vector, frozenset(assigned))
+        return VectorAxis(loop.iterator, loop.vector, frozenset(assigned), loop.mask is not None)
+
+    def mask_line(self, loop: For) -> str:
+        """The assignment of the mask of a loop that has one."""
+        assert loop.mask is not None
+        return f"{self.names.mask} = {self._mask_text(loop.mask, loop.vector)}"
 
     def check(self, call: Call, axis: VectorAxis) -> None:
         """Raises NoVectorForm for a statement that cannot be printed."""
@@ -133,8 +143,11 @@ class VectorText:
         return registers
 
     def _mask(self, mask: Mask, axis: VectorAxis, registers: Registers) -> str:
+        return registers.name_of(self._mask_text(mask, axis.lanes), "mask")
+
+    def _mask_text(self, mask: Mask, lanes: int) -> str:
         numbers = ", ".join(expression_text(number) for number in (mask.at, mask.first, mask.last))
-        return registers.name_of(f"{self.names.operations['lanes_between']}({numbers}, {axis.lanes})", "mask")
+        return f"{self.names.operations['lanes_between']}({numbers}, {lanes})"
 
     def _dtype(self, target: ast.expr) -> str:
         name = next(node.id for node in ast.walk(target) if isinstance(node, ast.Name))
@@ -206,8 +219,12 @@ class _VectorForm:
         element = self._element(target)
         if element is None or not any(element.steps):
             raise NoVectorForm(f"every iteration writes the same {ast.unparse(target)}")
+        if element.is_row and self.axis.is_masked:
+            return self._call("store_masked", element.array, element.index, value, self.names.mask)
         if element.is_row:
             return self._call("store", element.array, element.index, value)
+        if self.axis.is_masked:
+            raise NoVectorForm(f"some lanes alone cannot write {element.array} where its elements are apart")
         return self._call("scatter", element.array, element.index, _tuple([str(s) for s in element.steps]), value)
 
     def place(self, target: ast.expr) -> tuple[str, str]:
@@ -313,6 +330,8 @@ class _VectorForm:
         assert element is not None, "a name that varies has a place in memory or in a register"
         steps = () if element.is_row else (_tuple([str(step) for step in element.steps]),)
         operation = "load" if element.is_row else "gather"
+        if self.axis.is_masked:
+            return parsed(self._call(f"{operation}_masked", element.array, element.index, *steps, self.names.mask))
         text = self._call(operation, element.array, element.index, *steps, str(self.axis.lanes))
         if self.registers is None:
             return parsed(text)

@@ -23,6 +23,7 @@ from optimizer.polyhedral.nest import Nest
 from optimizer.polyhedral.private_arrays import model_for
 from optimizer.polyhedral.register_templates import eliminations, register_tilings
 from optimizer.polyhedral.schedule import Schedule
+from optimizer.polyhedral.stencil_templates import time_tilings
 from optimizer.polyhedral.steps.autoschedule import FUSIONS, Autoschedule
 from optimizer.polyhedral.steps.distribute import Distribute
 from optimizer.polyhedral.steps.privatize import Privatize
@@ -76,9 +77,9 @@ def family_of(
     start = Draft(model_for(model, tree), order.steps, tree)
     in_registers = (*register_tilings(start, register_tile, threads), *eliminations(start, register_tile, threads))
     jammed = (both for draft in (*in_registers, start) for both in (*jams(draft, sizes, threads), draft))
-    tilings = _distinct((*jammed, *_tilings(start)))
+    tilings = _distinct((*time_tilings(start, threads), *jammed, *_tilings(start)))
     threaded = [_threaded(tiled, sizes) if threads > 1 else tiled for tiled in tilings]
-    drafts = [draft for each in threaded for draft in (*_with_vectors(each), each)]
+    drafts = [*chain.from_iterable(map(_with_vectors, threaded)), *threaded]
     price = min(tree_price(draft.model, draft.tree, sizes, draft.is_parallel, threads) for draft in drafts)
     return Family(price, tuple((Schedule(draft.steps), show(draft.tree)) for draft in drafts))
 

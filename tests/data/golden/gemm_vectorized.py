@@ -18,9 +18,18 @@ def gemm(ni, nj, nk, alpha, beta, C, A, B):
                     store(C, (i, j_2), load(C, (i, j_2), 4) + alpha * A[i, at(2 * k_t)] * load(B, (2 * k_t, j_2), 4))
                     value = load(C, (i, j_2), 4) + alpha * A[i, at(2 * k_t + 1)] * load(B, (2 * k_t + 1, j_2), 4)
                     store(C, (i, j_2), value)
-                for j_2 in range(j_2_rest, nj):
-                    C[i, at(j_2)] += alpha * A[i, at(2 * k_t)] * B[at(2 * k_t), at(j_2)]
-                    C[i, at(j_2)] += alpha * A[i, at(2 * k_t + 1)] * B[at(2 * k_t + 1), at(j_2)]
+                for j_2 in range(j_2_rest, nj, 4):
+                    mask = lanes_between(j_2, j_2, nj, 4)
+                    value = (
+                        load_masked(C, (i, j_2), mask)
+                        + alpha * A[i, at(2 * k_t)] * load_masked(B, (2 * k_t, j_2), mask)
+                    )
+                    store_masked(C, (i, j_2), value, mask)
+                    value = (
+                        load_masked(C, (i, j_2), mask)
+                        + alpha * A[i, at(2 * k_t + 1)] * load_masked(B, (2 * k_t + 1, j_2), mask)
+                    )
+                    store_masked(C, (i, j_2), value, mask)
             else:
                 # Not vectorized: a loop is inside it.
                 for j_2 in range(nj):

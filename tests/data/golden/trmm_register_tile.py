@@ -39,8 +39,10 @@ def trmm(m, n, alpha, A, B):
                     j_rest = 8 * j_t + 4 * (max(min(n, 8 * j_t + 8) - 8 * j_t, 0) // 4)
                     for j in range(8 * j_t, j_rest, 4):
                         store(B, (i, j), load(B, (i, j), 4) + A[at(k), at(i)] * load(B, (k, j), 4))
-                    for j in range(j_rest, min(n, 8 * j_t + 8)):
-                        B[at(i), at(j)] += A[at(k), at(i)] * B[at(k), at(j)]
+                    for j in range(j_rest, min(n, 8 * j_t + 8), 4):
+                        mask = lanes_between(j, j, min(n, 8 * j_t + 8), 4)
+                        value = load_masked(B, (i, j), mask) + A[at(k), at(i)] * load_masked(B, (k, j), mask)
+                        store_masked(B, (i, j), value, mask)
             if 2 * i_t + 2 < m:
                 trmm_tile(A, B, i_t, j_t, m, n)
             k_rest = (m if 2 * i_t + 2 < m else 2 * i_t + 1)
@@ -49,8 +51,10 @@ def trmm(m, n, alpha, A, B):
                     j_rest = 8 * j_t + 4 * (max(min(n, 8 * j_t + 8) - 8 * j_t, 0) // 4)
                     for j in range(8 * j_t, j_rest, 4):
                         store(B, (i, j), load(B, (i, j), 4) + A[at(k), at(i)] * load(B, (k, j), 4))
-                    for j in range(j_rest, min(n, 8 * j_t + 8)):
-                        B[at(i), at(j)] += A[at(k), at(i)] * B[at(k), at(j)]
+                    for j in range(j_rest, min(n, 8 * j_t + 8), 4):
+                        mask = lanes_between(j, j, min(n, 8 * j_t + 8), 4)
+                        value = load_masked(B, (i, j), mask) + A[at(k), at(i)] * load_masked(B, (k, j), mask)
+                        store_masked(B, (i, j), value, mask)
     for i_2 in range(m):
         for j_2 in range(n):
             B[i_2, j_2] = alpha * B[i_2, j_2]
