@@ -109,11 +109,13 @@ def timestamps(trace: Trace, tree: Node) -> dict[Iteration, tuple[int, ...]]:
 
 def is_legal(trace: Trace, tree: Node) -> bool:
     """Whether the tree keeps the order of every conflicting pair, none of them in two iterations of a parallel loop,
-    also when vectorized loops run a vector at a time, wherever their vectors begin."""
+    also when vectorized loops run a vector at a time, wherever their vectors begin; and no copy is stale."""
     times = timestamps(trace, tree)
     if any(times[first] >= times[second] for first, second in trace.conflicts):
         return False
     if any(not keeps_order(trace, vectors) for vectors in vector_orders(trace, tree, times)):
+        return False
+    if not packs_are_right(trace, tree, times):
         return False
     leaves = timed_leaves(tree)
     parallel = {loop.name for loop in loops(tree) if loop.is_parallel}
@@ -126,6 +128,37 @@ def is_legal(trace: Trace, tree: Node) -> bool:
             one, other = times[first], times[second]
             if one[:depth] == other[:depth] and depth < len(other) and one[depth] != other[depth]:
                 return False
+    return True
+
+
+def packs_are_right(trace: Trace, tree: Node, times: dict[Iteration, tuple[int, ...]]) -> bool:
+    """Whether what register tiles read of an array that is packed before a loop is never written between the loop's
+    start and the read; and whether no statement in a parallel loop around it writes to the array at all."""
+    leaves = timed_leaves(tree)
+    levels = {iteration: leaf_of(trace, leaves, iteration).levels for iteration in trace.iterations}
+    for loop in loops(tree):
+        in_loop = [timed for timed in leaves if loop.name in timed.levels]
+        around = in_loop[0].levels[: in_loop[0].levels.index(loop.name)]
+        threads = {each.name for each in loops(tree) if each.is_parallel} & set(around)
+        beside = {timed.leaf.statement for timed in leaves if threads & set(timed.levels)}
+        columns = {each.name for each in loops(loop) if each.unroll == 0 and each.vector != 1}
+        in_tiles = {timed.leaf.statement for timed in in_loop if columns & set(timed.levels)}
+        for array in loop.packs:
+            if any(a.array == array and a.is_write for name in beside for a in trace.nest.statement(name).accesses):
+                return False
+            written: dict[tuple[int, ...], set[tuple[int, ...]]] = defaultdict(set)
+            for iteration in sorted(trace.iterations, key=lambda iteration: times[iteration]):
+                if loop.name not in levels[iteration]:
+                    continue
+                run = written[times[iteration][: len(around)]]
+                accesses = trace.nest.statement(iteration[0]).accesses
+                own = {access.subscripts for access in accesses if access.is_write and access.array == array}
+                uses = list(zip(accesses, trace.touched[iteration], strict=True))
+                for access, (name, element, is_write) in uses:
+                    is_copied = iteration[0] in in_tiles and not is_write and access.subscripts not in own
+                    if name == array and is_copied and element in run:
+                        return False
+                run |= {element for _, (name, element, is_write) in uses if name == array and is_write}
     return True
 
 
@@ -187,6 +220,9 @@ def is_violated(nest: Nest, tree: Node, witness: Witness) -> bool:
     depth = leaf_of(run, timed_leaves(tree), first).levels.index(witness.loop)
     if times[first][:depth] != times[second][:depth]:
         return False
+    if witness.fault is Fault.STALE:
+        packed = next(loop.packs for loop in loops(tree) if loop.name == witness.loop)
+        return any(access.array in packed and access.is_write for access in nest.statement(witness.source).accesses)
     apart = abs(times[first][depth] - times[second][depth])
     if witness.fault is Fault.RACE:
         return apart > 0

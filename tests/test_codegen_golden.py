@@ -24,6 +24,11 @@ CASES: dict[str, tuple[Callable[[], Nest], str]] = {
     "gemm_wavefront": (gemm, "distribute(i); skew(k, by=i_2); tile(i_2=8, k=8); wavefront(i_2_t, k_t)"),
     "gemm_unroll_and_jam": (gemm, "distribute(i); unroll_and_jam(i_2, 4)"),
     "gemm_register_tile": (gemm, "distribute(i); register_tile(i_2=2, j_2=8)"),
+    "gemm_packed": (
+        gemm,
+        "distribute(i); tile(k=256, i_2=4); reorder(k_t, i_2_t, j_2, i_2, k); register_tile(i_2=2, j_2=4); "
+        "interchange(i_2_t_2, j_2_t); parallel(i_2_t); pack(B, before=i_2_t); pack(A, before=j_2_t)",
+    ),
     "gemm_vectorized": (gemm, "unroll_and_jam(k, 2); vectorize(j_2, 4)"),
     "lu_unrolled": (lu, "interchange(j_2, k_2); unroll(j_2, 4)"),
     "lu_reversed": (lu, "reverse(j_2); unroll(k_2, 2)"),

@@ -17,6 +17,8 @@ from optimizer.polyhedral.model import Model
 from optimizer.polyhedral.nest import Nest
 from optimizer.polyhedral.schedule import Schedule, nest_of
 from optimizer.polyhedral.steps import Step
+from optimizer.polyhedral.steps.pack import Pack
+from optimizer.polyhedral.steps.parallel import Parallel
 from optimizer.polyhedral.steps.register_tile import RegisterTile
 from optimizer.polyhedral.steps.sampling import random_schedule
 from optimizer.polyhedral.steps.tile import Tile
@@ -54,15 +56,17 @@ def small_tiles(schedule: Schedule, rng: random.Random) -> Schedule:
     return Schedule(tuple(map(small, schedule.steps)))
 
 
-def with_one_more(kind: type[Step], schedule: Schedule, nest: Nest, rng: random.Random) -> Schedule:
-    """With such a step at the end, where one can be."""
-    tree = schedule.apply(nest)
-    options = list(kind.options(nest_of(nest, tree), tree))
-    last = small_tiles(Schedule((rng.choice(options),)), rng).steps if options else ()
-    return Schedule((*schedule.steps, *last))
+def with_more(kinds: tuple[type[Step], ...], schedule: Schedule, nest: Nest, rng: random.Random) -> Schedule:
+    """With such steps at the end, where they can be."""
+    for kind in kinds:
+        tree = schedule.apply(nest)
+        options = list(kind.options(nest_of(nest, tree), tree))
+        last = small_tiles(Schedule((rng.choice(options),)), rng).steps if options else ()
+        schedule = Schedule((*schedule.steps, *last))
+    return schedule
 
 
-def compare(name: str, count: int, last: type[Step] | None = None) -> tuple[int, int, int]:
+def compare(name: str, count: int, last: tuple[type[Step], ...] = ()) -> tuple[int, int, int]:
     """Judge `count` random schedules both ways; how many were legal, illegal, and parallel among the legal."""
     nest = nest_of_file(f"{catalog.load(name).__file__}:{catalog.entry(name).function}")
     sizes = tiny_sizes(nest)
@@ -78,11 +82,11 @@ def compare(name: str, count: int, last: type[Step] | None = None) -> tuple[int,
         seed += 1
         schedule = small_tiles(random_schedule(nest, rng, rng.randint(1, 5)), rng)
         try:
-            schedule = with_one_more(last, schedule, nest, rng) if last else schedule
+            schedule = with_more(last, schedule, nest, rng)
             tree = schedule.apply(nest)
         except StepError:
             continue
-        if last and not any(isinstance(step, last) for step in schedule.steps):
+        if last and not any(isinstance(step, last[-1]) for step in schedule.steps):
             continue
         drawn += 1
         judged = nest_of(nest, tree)
@@ -112,14 +116,21 @@ def test_verdicts_equal_brute_force(name):
 @pytest.mark.parametrize("name", ["bicg", "deriche", "floyd-warshall", "jacobi-1d", "lu", "gemver", "trisolv"])
 def test_verdicts_on_vectors_equal_brute_force(name):
     # Few of them are legal on floyd-warshall.
-    legal, illegal, _ = compare(name, 120 if name == "floyd-warshall" else 40, last=Vectorize)
+    legal, illegal, _ = compare(name, 120 if name == "floyd-warshall" else 40, last=(Vectorize,))
     assert legal
     assert illegal
 
 
 @pytest.mark.parametrize("name", ["conv2d", "floyd-warshall", "gemm", "lu", "symm", "trmm"])
 def test_verdicts_on_register_tiles_equal_brute_force(name):
-    legal, illegal, _ = compare(name, 40, last=RegisterTile)
+    legal, illegal, _ = compare(name, 40, last=(RegisterTile,))
+    assert legal
+    assert illegal
+
+
+@pytest.mark.parametrize("name", ["covariance", "gemm", "symm", "trmm"])
+def test_verdicts_on_packs_equal_brute_force(name):
+    legal, illegal, _ = compare(name, 40, last=(RegisterTile, Parallel, Pack))
     assert legal
     assert illegal
 

@@ -20,31 +20,33 @@ from optimizer.polyhedral.frontend import nest_of_file
 from optimizer.polyhedral.legality import Legal, judge
 from optimizer.polyhedral.model import model_of
 from optimizer.polyhedral.nest import Nest
-from optimizer.polyhedral.schedule import Schedule
+from optimizer.polyhedral.schedule import Schedule, parse_schedule
 from optimizer.polyhedral.steps import Step
+from optimizer.polyhedral.steps.pack import Pack
+from optimizer.polyhedral.steps.parallel import Parallel
 from optimizer.polyhedral.steps.register_tile import RegisterTile
 from optimizer.polyhedral.steps.sampling import random_schedule
 from optimizer.polyhedral.tree import Node
-from tests.test_legality_oracle import small_tiles, with_one_more
+from tests.test_legality_oracle import small_tiles, with_more
 from tests.vector_units import lanes_of_doubles
 
 SIZES = (7, 5, 8, 6, 9)
 """None is a multiple of all the tile sizes that are drawn, 2 and 3."""
 
 
-def legal_schedules(nest: Nest, name: str, count: int, last: type[Step] | None = None) -> list[tuple[Schedule, str]]:
+def legal_schedules(nest: Nest, name: str, count: int, last: tuple[type[Step], ...] = ()) -> list[tuple[Schedule, str]]:
     """Seeded random schedules that change something and are legal, each with its code: vectors and registers are what
-    it has where the schedule says so. The last step is of the kind `last`, if one is given."""
+    it has where the schedule says so. The last step is of the last kind of `last`, if there is one."""
     found: list[tuple[Schedule, str]] = []
     for seed in range(200 * count):
         rng = random.Random(f"legal/{name}/{seed}")
         schedule = small_tiles(random_schedule(nest, rng, rng.randint(1, 5)), rng)
         try:
-            schedule = with_one_more(last, schedule, nest, rng) if last else schedule
+            schedule = with_more(last, schedule, nest, rng)
             tree = schedule.apply(nest)
         except StepError:
             continue
-        is_wanted = tree != nest.tree and (last is None or isinstance(schedule.steps[-1], last))
+        is_wanted = tree != nest.tree and (not last or isinstance(schedule.steps[-1], last[-1]))
         if is_wanted and judge(model_of(nest), tree).legal is Legal.YES:
             source = source_or_none(nest, tree)
             found += [(schedule, source)] if source else []
@@ -60,7 +62,10 @@ def source_or_none(nest: Nest, tree: Node) -> str | None:
         with lanes_of_doubles(2):
             return NumbaBackend().source(nest, tree, CodeOptions(FloatingPoint.STRICT))
     except CandidateError as error:
-        expected = ("cannot be vectorized", "there is no register tile", "needs a loop of at most 64", "gave up")
+        expected = (
+            *("cannot be vectorized", "there is no register tile", "nothing can be packed"),
+            *("needs a loop of at most 64", "gave up"),
+        )
         if not any(reason in str(error) for reason in expected):
             raise
         return None
@@ -120,13 +125,47 @@ def test_generated_code_gives_the_bits_of_the_original(name, count):
 def test_register_tiles_after_random_steps_give_the_bits_of_the_original(name):
     nest = nest_named(name)
     expected = run(module_function(nest.original, nest.name), inputs(name))
-    schedules = legal_schedules(nest, name, 12, last=RegisterTile)
+    schedules = legal_schedules(nest, name, 12, last=(RegisterTile,))
     with_tiles = [(schedule, source) for schedule, source in schedules if f"{nest.name}_tile(" in source]
-    assert len(with_tiles) >= 2, "the others have a loop of one iteration where vectors would be"
+    assert with_tiles, "the others have a loop of one iteration where vectors would be"
     for schedule, source in with_tiles:
         for form in (Form.WATCHED, Form.BACKWARD) if "prange" in source else (Form.PLAIN,):
             got = run(plain_function(source, "candidate", nest.name, form), inputs(name))
             assert_same_bits(got, expected, f"{name}: {schedule}")
+
+
+WITH_TILES = {
+    "covariance": "distribute(j_3); distribute(i_3)",
+    "gemm": "distribute(i); tile(k=4)",
+    "matmul-float32": "tile(k=4)",
+    "symm": "autoschedule()",
+    "syrk": "distribute(i)",
+    "syr2k": "distribute(i)",
+    "trmm": "distribute(j); distribute(i)",
+}
+"""After them there can be register tiles."""
+
+
+@pytest.mark.parametrize("name", WITH_TILES)
+def test_random_packs_give_the_bits_of_the_original(name):
+    nest = nest_named(name)
+    expected = run(module_function(nest.original, nest.name), inputs(name))
+    checked = 0
+    for seed in range(60):
+        rng = random.Random(f"packs/{name}/{seed}")
+        threads = (Parallel,) * rng.randint(0, 1)
+        schedule = with_more((RegisterTile, *threads, Pack, Pack), parse_schedule(WITH_TILES[name]), nest, rng)
+        tree = schedule.apply(nest)
+        source = source_or_none(nest, tree) if judge(model_of(nest), tree).legal is Legal.YES else None
+        if source is None or "_packed = np.zeros(" not in source:
+            continue
+        for form in (Form.WATCHED, Form.BACKWARD) if "prange" in source else (Form.PLAIN,):
+            got = run(plain_function(source, "candidate", nest.name, form), inputs(name))
+            assert_same_bits(got, expected, f"{name}: {schedule}")
+        checked += 1
+        if checked == 8:
+            return
+    assert checked >= 4, f"only {checked} schedules were legal and had copies"
 
 
 @pytest.mark.long

@@ -336,6 +336,20 @@ for i_2_t
     ),
     (
         "gemm",
+        "distribute(i); register_tile(i_2=8, j_2=24); pack(A, before=j_2_t); pack(B, before=i_2_t)",
+        """\
+for i
+  for j
+    S0: i = i, j = j
+for i_2_t packs B
+  for j_2_t packs A
+    for k
+      for i_2 unroll 0
+        for j_2 unroll 0 vector 0
+          S1: i_2 = i, k = k, j_2 = j_2, i_2_t = floor(i/8), j_2_t = floor(j_2/24)""",
+    ),
+    (
+        "gemm",
         "unroll(j); unroll_and_jam(k, 4)",
         """\
 for i

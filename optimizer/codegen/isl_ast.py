@@ -79,6 +79,7 @@ def _for(node: Any, loops: Mapping[str, Loop], loop_of: Mapping[str, Loop]) -> L
         loop.from_ends,
         loop.unroll,
         loop.vector,
+        loop.packs,
     )
 
 

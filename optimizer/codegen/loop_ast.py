@@ -28,11 +28,13 @@ class Bind:
 
 @dataclass(frozen=True, slots=True)
 class Allocate:
-    """Gets memory for an array, without values, that it has for the rest of the block."""
+    """Gets memory for an array that it has for the rest of the block."""
 
     array: str
     dtype: str
     extents: tuple[Affine, ...]
+    fill: str = "empty"
+    """Or zeros."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,8 @@ class For:
     """As in the schedule; 1 once the copies are written out."""
     vector: int = 1
     """As in the schedule; then, where the loop is vector code, the lanes: as many iterations as one step of it runs."""
+    packs: tuple[str, ...] = ()
+    """As in the schedule."""
     mask: Mask | None = None
     """The lanes that run, where vector code does not run all of them."""
     note: str = ""
@@ -175,8 +179,8 @@ def substitute_names(node: LoopNode, values: Mapping[str, Affine]) -> LoopNode:
             return Call(statement, tuple(substitute(argument, values) for argument in arguments))
         case Bind(name, value):
             return Bind(name, substitute(value, values))
-        case Allocate(array, dtype, extents):
-            return Allocate(array, dtype, tuple(substitute(extent, values) for extent in extents))
+        case Allocate():
+            return replace(node, extents=tuple(substitute(extent, values) for extent in node.extents))
         case Block(parts):
             return Block(tuple(substitute_names(part, values) for part in parts))
         case If(condition, then, otherwise):

@@ -17,6 +17,7 @@ from optimizer.codegen.affine import (
     floor_division,
     number,
     remainder,
+    substitute,
     variable,
 )
 from optimizer.codegen.held_elements import held_names
@@ -58,9 +59,10 @@ class LoopPrinter:
                 case Bind(name, value):
                     yield from laid_out(f"{name} = {expression_text(value)}", indent)
                     live = live | {name}
-                case Allocate(array, dtype, extents):
-                    allocation = allocation_text("empty", dtype, [expression_text(extent) for extent in extents])
+                case Allocate(array, dtype, extents, fill):
+                    allocation = allocation_text(fill, dtype, [expression_text(extent) for extent in extents])
                     yield from laid_out(f"{array} = {allocation}", indent)
+                    live = live | {array}
                 case If():
                     yield from self._if(part, indent, live)
                     bound.clear()
@@ -118,8 +120,8 @@ class LoopPrinter:
         axis = self.vectors.axis(tile)
         for bind in tile.binds:
             yield from laid_out(f"{bind.name} = {expression_text(bind.value)}", indent)
-        bound = {bind.name for bind in tile.binds}
-        registers = self.vectors.registers(tile, axis, self.subscripts, live | bound | {tile.loop.iterator})
+        binds = {bind.name: bind.value for bind in tile.binds}
+        registers = self.vectors.registers(tile, axis, self.subscripts, live | binds.keys() | {tile.loop.iterator})
         yield from registers.printed(indent)
         for register in registers.kept.values():
             yield from laid_out(f"{register.name} = {register.load}", indent)
@@ -128,6 +130,8 @@ class LoopPrinter:
         for call, mask in zip(tile.calls, registers.read_masks or [""] * len(tile.calls), strict=True):
             registers.read_mask = mask
             values = dict(zip(self.nest.statement(call.statement).iterators, call.arguments, strict=True))
+            for subscript in values.keys() & self.vectors.buffer_subscripts:
+                values[subscript] = _shorter(values[subscript], binds)
             lines = self.vectors.lines(call, values, axis, self.subscripts, indent + INDENT, registers)
             yield from registers.printed(indent + INDENT)
             yield from lines
@@ -187,6 +191,12 @@ class LoopPrinter:
             f"{loop.iterator} = {expression_text(loop.start + place.times(loop.step))}", indent + INDENT
         )
         yield from self.lines(loop.body, indent + INDENT, inside)
+
+
+def _shorter(value: Affine, binds: Mapping[str, Affine]) -> Affine:
+    """`3` for `i + 3 - 8 * i_t` where i is `8 * i_t`."""
+    other = substitute(value, binds)
+    return other if len(other.terms) < len(value.terms) else value
 
 
 def _names_from_outside(lines: Sequence[str]) -> set[str]:

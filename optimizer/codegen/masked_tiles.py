@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from itertools import product
@@ -75,8 +76,7 @@ def masked(
         spans.append((named(f"{axis}_first_{offset}", first), named(f"{axis}_end_{offset}", last)))
         for at in range(0, columns.trips, lanes):
             there = {row_name: inside, axis: variable(axis) + number(at)}
-            found = (substitute_names(call, there) for call in columns.calls)
-            copies += [copy for copy in found if isinstance(copy, Call)]
+            copies += [_copied(call, there, {**there, row_name: own}, text) for call in columns.calls]
     read = (
         named(f"{axis}_first", smallest(*dict.fromkeys(first for first, _ in spans))),
         named(f"{axis}_end", largest(*dict.fromkeys(last for _, last in spans))),
@@ -87,6 +87,16 @@ def masked(
     )
     loop = replace(tile.loop, body=Block(tuple(copies)))
     return RegisterTile(loop, tile.axis, tuple(binds), masks), not_empty(row.loop)
+
+
+def _copied(call: Call, inside: Mapping[str, Affine], own: Mapping[str, Affine], text: VectorText) -> Call:
+    """The call for a row that is inside; what it reads of buffers is there for each row."""
+    iterators = text.nest.statement(call.statement).iterators
+    values = (own if iterator in text.buffer_subscripts else inside for iterator in iterators)
+    return Call(
+        call.statement,
+        tuple(substitute(argument, value) for argument, value in zip(call.arguments, values, strict=True)),
+    )
 
 
 def _check_reads(tile: RegisterTile, row: Point, columns: Point, text: VectorText, facts: Facts) -> None:
@@ -106,6 +116,8 @@ def _check_reads(tile: RegisterTile, row: Point, columns: Point, text: VectorTex
             in_columns = in_columns.and_that(Comparison(variable(axis), relation, each))
     for call in columns.calls:
         for element in elements_of(call, axis, text):
+            if element.array in text.buffers:
+                continue
             if element.array in text.places:
                 raise NoRegisterTile(f"{element.array} is a scalar that is kept in an array")
             if element.is_write or text.nest.array(element.array).role is Role.SCALAR:

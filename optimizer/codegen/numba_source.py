@@ -22,6 +22,7 @@ from optimizer.codegen.loop_ast import LoopNode, has_parallel_loop, variables
 from optimizer.codegen.loop_text import INDENT, LoopPrinter, counting_iterators
 from optimizer.codegen.module_text import decorated_functions, defined_names, import_lines, without_imports
 from optimizer.codegen.naming import free_name, name_iterators
+from optimizer.codegen.packing import write_packs
 from optimizer.codegen.private_memory import private_memory, with_allocations, with_guards
 from optimizer.codegen.register_tiles import write_register_tiles
 from optimizer.codegen.scalars import scalar_arrays
@@ -88,18 +89,22 @@ def module_parts(nest: Nest, tree: Node, options: CodeOptions) -> ModuleParts:
     has_vectors = any(loop.vector != 1 for loop in loops_of(tree))
     if has_vectors:
         reserved |= names.all
-    vectors = VectorText(nest, places, names)
     loops = name_iterators(loops, nest, reserved | {"at"})
+    vectors = VectorText(nest, places, names)
+    if any(loop.packs for loop in loops_of(tree)):
+        packed = write_packs(loops, nest, reserved | {"at"})
+        loops, reserved = packed.loops, reserved | packed.buffers
+        vectors = VectorText(packed.nest, places, names, packed.buffers, packed.subscripts)
     if has_vectors:
         loops = write_register_tiles(loops, vectors, reserved | {"at"})
     loops = write_out_unrolled(loops, reserved | {"at"})
     loops = write_vectors(loops, vectors, reserved | {"at"})
-    loops = hold_elements(loops, nest, places.keys(), reserved | {"at"} | variables(loops))
+    loops = hold_elements(loops, vectors.nest, places.keys(), reserved | {"at"} | variables(loops))
     loops = with_allocations(loops, memory)
     is_parallel = has_parallel_loop(loops)
     subscripts = Subscripts(free_name("at", reserved), counting_iterators(loops))
     name = options.function_name or nest.name
-    printer = LoopPrinter(nest, places, subscripts, vectors, _module_names(nest, names, subscripts))
+    printer = LoopPrinter(vectors.nest, places, subscripts, vectors, _module_names(nest, names, subscripts))
     lines = [
         decorator(options, is_parallel=is_parallel),
         signature(nest, name),

@@ -77,6 +77,10 @@ class VectorText:
     nest: Nest
     places: Mapping[str, ScalarPlace]
     names: VectorNames
+    buffers: frozenset[str] = frozenset()
+    """Arrays that hold a whole tile also where it is not full."""
+    buffer_subscripts: frozenset[str] = frozenset()
+    """Iterators of statements that are nothing else."""
 
     def axis(self, loop: For | RegisterTile) -> VectorAxis:
         """Raises NoVectorForm when a scalar variable cannot become a vector."""
@@ -121,7 +125,7 @@ class VectorText:
         for call, masks in zip_longest(tile.calls, tile.masks):
             statement = self.nest.statement(call.statement)
             values = dict(zip(statement.iterators, call.arguments, strict=True))
-            form = _VectorForm(statement, values, values, self.places, subscripts, axis, self.names)
+            form = _VectorForm(self, statement, values, values, subscripts, axis)
             (assignment,) = ast.parse(statement.body).body
             assert isinstance(assignment, ast.Assign | ast.AugAssign)
             target = assignment.targets[0] if isinstance(assignment, ast.Assign) else assignment.target
@@ -168,7 +172,7 @@ class VectorText:
         """
         statement = self.nest.statement(call.statement)
         arguments = dict(zip(statement.iterators, call.arguments, strict=True))
-        form = _VectorForm(statement, arguments, values, self.places, subscripts, axis, self.names, registers)
+        form = _VectorForm(self, statement, arguments, values, subscripts, axis, registers)
         (assignment,) = ast.parse(statement.body).body
         match assignment:
             case ast.Assign(targets=[target], value=value):
@@ -206,13 +210,12 @@ class _Element:
 
 @dataclass(frozen=True, slots=True)
 class _VectorForm:
+    text: VectorText
     statement: Statement
     arguments: Mapping[str, Affine]
     values: Mapping[str, Affine]
-    places: Mapping[str, ScalarPlace]
     subscripts: Subscripts
     axis: VectorAxis
-    names: VectorNames
     registers: Registers | None = None
 
     def store(self, target: ast.expr, value: str) -> str:
@@ -220,7 +223,7 @@ class _VectorForm:
         if element is None or not any(element.steps):
             raise NoVectorForm(f"every iteration writes the same {ast.unparse(target)}")
         if element.is_row and self.axis.is_masked:
-            return self._call("store_masked", element.array, element.index, value, self.names.mask)
+            return self._call("store_masked", element.array, element.index, value, self.text.names.mask)
         if element.is_row:
             return self._call("store", element.array, element.index, value)
         if self.axis.is_masked:
@@ -253,13 +256,13 @@ class _VectorForm:
     def _value(self, node: ast.expr) -> ast.expr:
         """A vector where it varies from lane to lane; else a number."""
         if not self._varies(node):
-            value = Substitution(self.statement, self.values, self.places, self.subscripts).visit(_copy(node))
+            value = Substitution(self.statement, self.values, self.text.places, self.subscripts).visit(_copy(node))
             if self.registers is not None and any(isinstance(part, ast.Subscript) for part in ast.walk(value)):
                 return ast.Name(self.registers.name_of(ast.unparse(value), "x"), ast.Load())
             return value
         match node:
             case ast.Name(name) if name in self.axis.scalars:
-                return ast.Name(self.names.scalars[name], ast.Load())
+                return ast.Name(self.text.names.scalars[name], ast.Load())
             case ast.Name(name) if name in self.arguments:
                 raise NoVectorForm(f"`{ast.unparse(node)}` is computed with, not only a subscript")
             case ast.Name() | ast.Subscript():
@@ -331,11 +334,12 @@ class _VectorForm:
         steps = () if element.is_row else (_tuple([str(step) for step in element.steps]),)
         operation = "load" if element.is_row else "gather"
         if self.axis.is_masked:
-            return parsed(self._call(f"{operation}_masked", element.array, element.index, *steps, self.names.mask))
+            return parsed(self._call(f"{operation}_masked", element.array, element.index, *steps, self.text.names.mask))
         text = self._call(operation, element.array, element.index, *steps, str(self.axis.lanes))
         if self.registers is None:
             return parsed(text)
-        if self.registers.read_mask and text not in self.registers.kept:
+        is_masked = self.registers.read_mask and element.array not in self.text.buffers
+        if is_masked and text not in self.registers.kept:
             text = self._call(f"{operation}_masked", element.array, element.index, *steps, self.registers.read_mask)
         return parsed(self.registers.name_of(text, element.array))
 
@@ -346,10 +350,10 @@ class _VectorForm:
                 lower: list[Affine] = [Affine()] * len(indices)
             case ast.Subscript(ast.Name(array), index):
                 indices, lower = [index], [Affine()]
-            case ast.Name(name) if name in self.places:
+            case ast.Name(name) if name in self.text.places:
                 access = next(access for access in self.statement.accesses if access.array == name)
-                indices, lower = [parsed(text) for text in access.subscripts], list(self.places[name].array.lower)
-                array = self.places[name].name
+                indices, lower = [parsed(text) for text in access.subscripts], list(self.text.places[name].array.lower)
+                array = self.text.places[name].name
             case _:
                 return None
         printed = [self._subscript(index, least) for index, least in zip(indices, lower, strict=True)]
@@ -376,7 +380,7 @@ class _VectorForm:
         """Whether the value is another one in each lane."""
         match node:
             case ast.Name(name):
-                if name in self.places:
+                if name in self.text.places:
                     element = self._element(node)
                     return element is not None and any(element.steps)
                 return name in self.axis.scalars or self._moves(name)
@@ -391,10 +395,10 @@ class _VectorForm:
         return name in self.arguments and self.axis.iterator in names_in(self.arguments[name])
 
     def _call(self, operation: str, *arguments: str) -> str:
-        return f"{self.names.operations[operation]}({', '.join(arguments)})"
+        return f"{self.text.names.operations[operation]}({', '.join(arguments)})"
 
     def _called(self, operation: str, *arguments: ast.expr) -> ast.expr:
-        return ast.Call(ast.Name(self.names.operations[operation], ast.Load()), list(arguments), [])
+        return ast.Call(ast.Name(self.text.names.operations[operation], ast.Load()), list(arguments), [])
 
     def _none(self, node: ast.expr) -> NoVectorForm:
         return NoVectorForm(f"`{ast.unparse(node)}` in {self.statement.name} has no vector form")

@@ -87,7 +87,8 @@ unlike loops: the innermost is often best large, or not tiled.
 starts its threads too often. A loop that is parallel by itself need not be made so.
 4. Registers: where a loop adds up into elements that it does not move, as k in C[i, j] += A[i, k] * B[k, j], \
 register_tile of the two others does most of all (8 rows and three vectors of columns; k first cut into pieces of some \
-256, all of one before the next); it comes before parallel on the loop over its tiles. Elsewhere unroll_and_jam of an \
+256, all of one before the next); it comes before parallel on the loop over its tiles. Then pack, before the \
+loop over all tiles, what it reads of large arrays, above all one element of each row. Elsewhere unroll_and_jam of an \
 outer loop reuses what is loaded in the innermost one. A loop as in 1 becomes vector code by itself if the compiler \
 finds out that it can; vectorize sees to it, also with choices in the loop, and comes last.
 5. Fuse loops that share data, distribute loops whose parts want different orders. Split a loop where a few of its \

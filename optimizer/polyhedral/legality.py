@@ -15,6 +15,7 @@ import islpy as isl
 
 from optimizer.polyhedral.model import OPERATION_LIMIT, Model, operation_limit
 from optimizer.polyhedral.order import TimedLeaf, relation_text, timed_leaves
+from optimizer.polyhedral.packing import packing_fault, stale_reads
 from optimizer.polyhedral.private_arrays import model_for
 from optimizer.polyhedral.tree import WIDEST_VECTOR, Node, loops
 from optimizer.polyhedral.witness import Fault, Witness, witness_of
@@ -38,7 +39,7 @@ class Judgement:
 
 def judge(model: Model, tree: Node, limit: int = OPERATION_LIMIT) -> Judgement:
     """Decide the whole schedule: all of RAW, WAR and WAW of every array and scalar, and every parallel loop and
-    every vectorized one.
+    every vectorized one, and whether packed copies hold what is read from them.
 
     `limit` caps isl's operations, so that the answer never depends on the load of the machine.
     """
@@ -69,6 +70,11 @@ def _judge(model: Model, tree: Node) -> Judgement:
             broken = broken_by_vectors(model, timed, loop.name, loop.vector or WIDEST_VECTOR)
             if not broken.is_empty():
                 return Judgement(Legal.NO, witness_of(model, timed, broken, Fault.LANES, loop.name))
+    if fault := packing_fault(model.nest, tree):
+        return Judgement(Legal.NO, detail=fault)
+    for loop, stale in stale_reads(model, tree, timed):
+        if not stale.is_empty():
+            return Judgement(Legal.NO, witness_of(model, timed, stale, Fault.STALE, loop.name))
     return Judgement(Legal.YES)
 
 

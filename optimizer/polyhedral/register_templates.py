@@ -11,7 +11,9 @@ import islpy as isl
 
 from optimizer.polyhedral.draft import Draft
 from optimizer.polyhedral.locality import strides
+from optimizer.polyhedral.packing import packable_reads, tile_leaves
 from optimizer.polyhedral.steps.distribute import Distribute
+from optimizer.polyhedral.steps.pack import Pack
 from optimizer.polyhedral.steps.register_tile import RegisterTile
 from optimizer.polyhedral.steps.reorder import Reorder
 from optimizer.polyhedral.steps.split import Split
@@ -23,6 +25,12 @@ DEPTHS = (256, None)
 """How many iterations of the loop around a register tile run before the next tile: what they read stays in a cache.
 None: all."""
 
+
+PACKED_DEPTH = 256
+PACKED_ROWS, FEW_PACKED_ROWS = 256, 96
+"""Copies of so many rows, and of one vector panel, stay in the second level of cache. Few where rows do not take
+equally long, or where many threads want some."""
+FEW_THREADS = 4
 
 BLOCK_VECTORS = 4
 """A block of an elimination is as wide as so many register tiles."""
@@ -46,13 +54,60 @@ class Accumulation:
 
 
 def register_tilings(draft: Draft, shape: tuple[int, int], threads: int) -> Iterator[Draft]:
-    """The draft with a register tile in every chain that can have one, for each depth; none where no chain can."""
-    for depth in DEPTHS:
+    """The draft with a register tile in every chain that can have one, first those that read copies, then for each
+    depth those that read the arrays; none where no chain can."""
+    for depth in (0, *DEPTHS):
         tiled = draft
         for chain in tuple(chains(draft.tree)):
-            tiled = _tiled(tiled, chain, shape, depth, threads) or tiled
+            packed = None if depth != 0 else _packed(tiled, chain, shape, threads)
+            tiled = packed or _tiled(tiled, chain, shape, depth or None, threads) or tiled
         if tiled is not draft:
             yield tiled
+
+
+def _packed(draft: Draft, chain: tuple[Loop, ...], shape: tuple[int, int], threads: int) -> Draft | None:
+    """Blocks of rows run on threads; in each, panels of columns; for each, the tiles of the block. Each reads copies:
+    of the columns, one for all threads, and of the rows, one for a block."""
+    for found in _accumulations(draft, chain):
+        if found.others:
+            continue
+        block = PACKED_ROWS if threads <= FEW_THREADS and _share(draft, found.rows) == "blocks" else FEW_PACKED_ROWS
+        ordered = _arranged(draft, found.order, tuple(loop.name for loop in chain))
+        cut = ordered and ordered.then(Tile(((found.depth, PACKED_DEPTH), (found.rows, block))))
+        if cut is None:
+            continue
+        pieces, blocks = cut.new_loops(draft)
+        arranged = cut.then(Reorder((pieces, blocks, found.columns, found.rows, found.depth)))
+        tiled = arranged and arranged.then(RegisterTile(((found.rows, shape[0]), (found.columns, shape[1]))))
+        if arranged is None or tiled is None:
+            continue
+        rows, columns = tiled.new_loops(arranged)
+        moved = tiled.then(Reorder((columns, rows)))
+        if moved is None:
+            continue
+        shared, own, along = blocks, columns, found.columns
+        if not moved.is_parallel(blocks) and moved.is_parallel(columns):
+            shared, own, along = columns, blocks, found.rows
+            moved = moved.then(Reorder((columns, blocks))) or moved
+        if threads > 1 and moved.is_parallel(shared):
+            moved = moved.with_threads_on(shared, _share(moved, shared)) or moved
+        packed = moved
+        for array, moves in _reads_that_move(moved, shared, along).items():
+            packed = packed.then(Pack(array, shared if moves else own)) or packed
+        if packed is not moved:
+            return packed
+    return None
+
+
+def _reads_that_move(draft: Draft, inside: str, along: str) -> dict[str, bool]:
+    """For each array that register tiles inside a loop read, whether some read moves along another loop."""
+    found: dict[str, bool] = {}
+    for leaf in tile_leaves(loop_named(draft.tree, inside)):
+        statement = draft.model.nest.statement(leaf.statement)
+        jumps = dict(zip(statement.accesses, strides(draft.model, leaf, along), strict=False))
+        for access in packable_reads(statement):
+            found[access.array] = found.get(access.array, False) or jumps.get(access, 1.0) != 0
+    return found
 
 
 def _tiled(

@@ -56,6 +56,8 @@ class Loop:
     """How many iterations the generated code writes out; 0 means all of them (the trip count is a small constant)."""
     vector: int = 1
     """How many neighbouring iterations run at once, as lanes of vectors; 0: as many as the machine's vectors hold."""
+    packs: tuple[str, ...] = ()
+    """Arrays of which the register tiles inside read a copy in the order in which they read, made before it runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +166,7 @@ def show(node: Node, indent: str = "") -> str:
             marks = (" parallel" if node.is_parallel else "") + (" from both ends" if node.from_ends else "")
             marks += f" unroll {node.unroll}" if node.unroll != 1 else ""
             marks += f" vector {node.vector}" if node.vector != 1 else ""
+            marks += f" packs {', '.join(node.packs)}" if node.packs else ""
             return f"{indent}for {node.name}{marks}\n{show(node.body, indent + '  ')}"
         case Sequence():
             return "\n".join(show(part, indent) for part in node.parts)

@@ -34,6 +34,8 @@ class Fault(StrEnum):
     """They are in two iterations of a parallel loop."""
     LANES = "lanes"
     """They may be in two lanes of one vector."""
+    STALE = "stale"
+    """The second reads a copy that is made before the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,8 @@ class Witness:
                 fault = f"the parallel loop {self.loop} may run both at the same time"
             case Fault.LANES:
                 fault = f"the vectorized loop {self.loop} may run both at once, as two lanes of one vector"
+            case Fault.STALE:
+                fault = f"what is packed before {self.loop} is copied before both"
             case Fault.ORDER:
                 fault = f"{f'loop {self.loop}' if self.loop else 'this schedule'} runs the second first"
         sizes = f" (sizes {', '.join(f'{k}={v}' for k, v in self.sizes.items())})" if self.sizes else ""

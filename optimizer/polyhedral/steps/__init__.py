@@ -9,6 +9,7 @@ from optimizer.polyhedral.steps.autoschedule import Autoschedule
 from optimizer.polyhedral.steps.distribute import Distribute
 from optimizer.polyhedral.steps.fuse import Fuse
 from optimizer.polyhedral.steps.interchange import Interchange
+from optimizer.polyhedral.steps.pack import Pack
 from optimizer.polyhedral.steps.parallel import Parallel
 from optimizer.polyhedral.steps.privatize import Privatize
 from optimizer.polyhedral.steps.register_tile import RegisterTile
@@ -45,6 +46,7 @@ STEPS: Mapping[str, type[Step]] = MappingProxyType(
         "vectorize": Vectorize,
         "register_tile": RegisterTile,
         "privatize": Privatize,
+        "pack": Pack,
     }
 )
 
