@@ -18,7 +18,7 @@ from optimizer.polyhedral.locality import strides, tree_price
 from optimizer.polyhedral.steps.distribute import Distribute
 from optimizer.polyhedral.steps.fuse import Fuse
 from optimizer.polyhedral.steps.reorder import Reorder
-from optimizer.polyhedral.steps.structure import chains, loop_named
+from optimizer.polyhedral.steps.structure import around, chains, loop_named
 from optimizer.polyhedral.steps.tile import Tile
 from optimizer.polyhedral.steps.unroll_and_jam import UnrollAndJam
 from optimizer.polyhedral.steps.wavefront import Wavefront
@@ -59,7 +59,8 @@ def _each_jammed(draft: Draft, sizes: Mapping[str, int], threads: int) -> Draft:
     jammed = draft
     for chain in tuple(chains(draft.tree)):
         sums = _sums(draft, chain)
-        if sums is not None:
+        # A loop around it that can run on threads would have many matrices, or use one many times.
+        if sums is not None and not any(draft.is_parallel(loop.name) for loop in around(draft.tree, chain[0].name)):
             jammed = _jammed(jammed, sums, sizes, threads) or jammed
     return jammed
 

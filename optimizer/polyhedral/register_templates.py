@@ -68,6 +68,8 @@ def register_tilings(draft: Draft, shape: tuple[int, int], threads: int) -> Iter
 def _packed(draft: Draft, chain: tuple[Loop, ...], shape: tuple[int, int], threads: int) -> Draft | None:
     """Blocks of rows run on threads; in each, panels of columns; for each, the tiles of the block. Each reads copies:
     of the columns, one for all threads, and of the rows, one for a block."""
+    if _has_threads_outside(draft, chain):
+        return None
     for found in _accumulations(draft, chain):
         if found.others:
             continue
@@ -121,11 +123,15 @@ def _tiled(
             continue
         tiled = arranged.then(RegisterTile(((found.rows, shape[0]), (found.columns, shape[1]))))
         if tiled is not None:
-            if threads == 1 or any(draft.is_parallel(loop.name) for loop in around(draft.tree, chain[0].name)):
-                # Threads on a loop further out start once for all of this.
+            if threads == 1 or _has_threads_outside(draft, chain):
                 return tiled
             return _threaded(tiled, [*found.others, *tiled.new_loops(arranged)])
     return None
+
+
+def _has_threads_outside(draft: Draft, chain: tuple[Loop, ...]) -> bool:
+    """Whether a loop further out can run on threads, which start once then for all of the chain."""
+    return any(draft.is_parallel(loop.name) for loop in around(draft.tree, chain[0].name))
 
 
 def eliminations(draft: Draft, shape: tuple[int, int], threads: int) -> Iterator[Draft]:
