@@ -123,7 +123,8 @@ def test_verdicts_on_vectors_equal_brute_force(name):
 
 @pytest.mark.parametrize("name", ["conv2d", "floyd-warshall", "gemm", "lu", "symm", "trmm"])
 def test_verdicts_on_register_tiles_equal_brute_force(name):
-    legal, illegal, _ = compare(name, 40, last=(RegisterTile,))
+    # Few of them are legal on conv2d.
+    legal, illegal, _ = compare(name, 160 if name == "conv2d" else 40, last=(RegisterTile,))
     assert legal
     assert illegal
 

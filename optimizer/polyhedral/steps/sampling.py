@@ -26,9 +26,11 @@ def random_schedule(nest: Nest, rng: Random, length: int) -> Schedule:
                 continue
             step = rng.choice(options)
             try:
-                tree = apply_step(nest, tree, step)
+                after = apply_step(nest, tree, step)
+                nest_of(nest, after)
             except StepError:
                 continue
+            tree = after
             chosen.append(step)
             break
         else:
