@@ -132,7 +132,7 @@ def test_lu_is_unchanged(schedule: str) -> None:
 def test_random_legal_schedules_are_unchanged(make: Any) -> None:
     nest = make()
     model, rng, run = Model(nest), random.Random(7), 0
-    for _ in range(40):
+    for _ in range(60):
         tree = random_schedule(nest, rng, rng.randint(1, 6)).apply(nest)
         source = source_or_none(nest, tree) if judge(model, tree).legal is Legal.YES else None
         if source is None:

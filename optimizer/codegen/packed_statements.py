@@ -10,7 +10,7 @@ from optimizer.codegen.affine import Affine
 from optimizer.codegen.loop_ast import Call
 from optimizer.codegen.statement_text import affine_of, indices_of, parsed
 from optimizer.polyhedral.nest import Access, ArgumentKind, Nest, Statement
-from optimizer.polyhedral.packing import packable_reads
+from optimizer.polyhedral.packable import packable_reads
 
 
 @dataclass(frozen=True, slots=True)

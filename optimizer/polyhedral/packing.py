@@ -1,4 +1,4 @@
-"""Which reads of register tiles can come from a packed copy, and whether that is what they would read."""
+"""Whether what register tiles read from a packed copy is what they would read from the array."""
 
 from __future__ import annotations
 
@@ -7,31 +7,10 @@ from collections.abc import Iterator
 import islpy as isl
 
 from optimizer.polyhedral.model import Model
-from optimizer.polyhedral.nest import Access, Nest, Statement
+from optimizer.polyhedral.nest import Nest
 from optimizer.polyhedral.order import TimedLeaf, relation_text
-from optimizer.polyhedral.tree import Leaf, Loop, Node, Sequence, leaves, loops, path_to
-
-
-def tile_leaves(node: Node) -> Iterator[Leaf]:
-    """The leaves inside register tiles."""
-    match node:
-        case Leaf():
-            return
-        case Loop() if node.unroll == 0 and node.vector != 1:
-            yield from leaves(node.body)
-        case Loop():
-            yield from tile_leaves(node.body)
-        case Sequence():
-            for part in node.parts:
-                yield from tile_leaves(part)
-
-
-def packable_reads(statement: Statement) -> Iterator[Access]:
-    """All reads of elements but those of what the statement itself writes to, which stays in registers."""
-    written = {(access.array, access.subscripts) for access in statement.accesses if access.is_write}
-    for access in statement.accesses:
-        if not access.is_write and access.subscripts and (access.array, access.subscripts) not in written:
-            yield access
+from optimizer.polyhedral.packable import packable_reads, tile_leaves
+from optimizer.polyhedral.tree import Loop, Node, leaves, loops, path_to
 
 
 def packing_fault(nest: Nest, tree: Node) -> str:

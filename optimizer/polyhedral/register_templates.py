@@ -11,7 +11,7 @@ import islpy as isl
 
 from optimizer.polyhedral.draft import Draft
 from optimizer.polyhedral.locality import strides
-from optimizer.polyhedral.packing import packable_reads, tile_leaves
+from optimizer.polyhedral.packable import packable_reads, tile_leaves
 from optimizer.polyhedral.steps.distribute import Distribute
 from optimizer.polyhedral.steps.pack import Pack
 from optimizer.polyhedral.steps.register_tile import RegisterTile

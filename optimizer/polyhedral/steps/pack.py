@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from optimizer.errors import StepError
 from optimizer.polyhedral.nest import Nest, Role
-from optimizer.polyhedral.packing import packable_reads, tile_leaves
+from optimizer.polyhedral.packable import packable_reads, tile_leaves
 from optimizer.polyhedral.steps.arguments import KEYWORD, ArrayName, LoopName
 from optimizer.polyhedral.steps.step import Step
 from optimizer.polyhedral.steps.structure import around, loop_named
