@@ -12,7 +12,7 @@ $(INSTALLED): pyproject.toml
 	@touch $(INSTALLED)
 
 demo: $(INSTALLED)
-	$(BIN)/loopwright run matmul --policy polyhedral --size large --evaluations 10
+	$(BIN)/loopwright run matmul --policy polyhedral --size large --evaluations 6
 
 test: $(INSTALLED)
 	$(BIN)/python -m pytest -m "not long and not alone" -n logical --maxprocesses 4 --dist worksteal
