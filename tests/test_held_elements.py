@@ -135,8 +135,12 @@ def test_results_are_the_same_bits(tmp_path: Path, schedule: str, shape: tuple[i
 
 def test_an_empty_loop_touches_nothing(tmp_path: Path) -> None:
     """Without the guard the element before the first would be read."""
-    empty = np.zeros(0)
-    plain(tmp_path, code_of(nest_of(tmp_path, LAST), ""), "candidate")(0, empty, empty.copy())
+    code, empty, x = code_of(nest_of(tmp_path, LAST), ""), np.zeros(0), np.zeros(0)
+    assert "if 0 < n:\n        x_0 = x[" in code
+    plain(tmp_path, code, "candidate")(0, empty, x)
+    assert x.size == 0
+    with pytest.raises((IndexError, OverflowError)):
+        plain(tmp_path, code.replace("if 0 < n:", "if True:"), "unguarded")(0, empty, x)
 
 
 def code_of(nest: Nest, schedule: str) -> str:

@@ -80,6 +80,8 @@ def local(n: int, A: Float64[np.ndarray, "n n"]) -> Float64[np.ndarray, "n"]:
 """One array is returned; nobody sees the other one afterwards."""
 
 SOURCES = {"rows": ROWS, "triangle": TRIANGLE, "steps_in_time": STEPS_IN_TIME, "local": LOCAL}
+SIZES_OFF_ARRAYS = ("matmul", "matmul-float32")
+"""Kernels with no sizes among their arguments, which the interpreter of nests needs."""
 SIZES = ({"n": 0, "m": 3, "t": 2}, {"n": 1, "m": 1, "t": 1}, {"n": 5, "m": 4, "t": 3}, {"n": 9, "m": 11, "t": 2})
 
 SCHEDULES = [
@@ -194,12 +196,13 @@ def test_scalars_are_said_to_be_private_where_they_can_be() -> None:
         parse_schedule("privatize(temp2, j)").apply(nest_named("symm"))
 
 
-@pytest.mark.parametrize("name", [*SOURCES, *catalog.names()])
+@pytest.mark.parametrize("name", [name for name in (*SOURCES, *catalog.names()) if name not in SIZES_OFF_ARRAYS])
 def test_the_nest_with_private_arrays_gives_the_results_of_the_source(name: str) -> None:
     nest = nest_from(name) if name in SOURCES else nest_named(name)
     sizes = tiny_sizes(nest)
-    if not model_of(nest).admits(sizes) or nest.extents or not nest.parameters:
-        pytest.skip("its inputs are not made of sizes alone")
+    assert model_of(nest).admits(sizes)
+    assert nest.parameters
+    assert not nest.extents
     arguments = {} if name in catalog.names() else arguments_of(nest, sizes)
     if name in catalog.names():
         arguments = catalog.load(name).make_inputs(**{k: sizes[k] for k in catalog.load(name).SIZES["mini"]})
