@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from optimizer.codegen.affine import number, variable
 from optimizer.codegen.backend import CodeOptions, FloatingPoint
+from optimizer.codegen.held_elements import hold_elements
+from optimizer.codegen.loop_ast import Bind, Block, Call, For, walk
 from optimizer.codegen.numba_source import NumbaBackend, module_parts
 from optimizer.polyhedral.frontend import nest_of_file
 from optimizer.polyhedral.nest import Nest
@@ -112,6 +115,19 @@ def test_a_scalar_that_became_an_array_is_held_too(tmp_path: Path) -> None:
     )
     assert "total_0 = total[at(2 * i_2_t)]" in code
     assert "total_1 += A[at(2 * i_2_t + 1), j]" in code
+
+
+def test_a_name_that_is_bound_again_proves_nothing_about_its_first_value(tmp_path: Path) -> None:
+    nest = nest_of(
+        tmp_path,
+        'def kernel(n: int, A: Float64[np.ndarray, "n n"], x: Float64[np.ndarray, "n"]):\n'
+        "    for i in range(n):\n        for j in range(n):\n            x[i] += A[i, j] * x[j]\n",
+    )
+    body = Call("S0", (number(0), variable("j")))
+    loop = For("j", "j", number(0), variable("n"), 1, body)
+    block = Block((Bind("rest", number(1)), Bind("rest", number(2)), loop))
+    held = hold_elements(block, nest, frozenset(), frozenset())
+    assert not any(inner.held for inner in walk(held) if isinstance(inner, For))
 
 
 def test_a_parallel_loop_shares_no_variable(tmp_path: Path) -> None:

@@ -60,6 +60,15 @@ class Facts:
             case _:
                 return self
 
+    def and_bound(self, name: str, value: Affine) -> Facts:
+        """Besides, a name has a value now; what was known of an earlier one of that name is forgotten."""
+        names = {each: {*names_in(each.left), *names_in(each.right)} for each in self.known}
+        kept = tuple(each for each in self.known if name not in names[each])
+        facts = Facts(self.context, self.parameters, kept)
+        if name in names_in(value):
+            return facts
+        return facts.and_that(Comparison(Affine(((Variable(name), 1),)), Relation.EQUAL, value))
+
     def and_in(self, loop: For) -> Facts:
         """Besides, a loop is running."""
         if loop.step < 0:

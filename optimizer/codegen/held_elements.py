@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
-from optimizer.codegen.affine import Affine, AllOf, Comparison, Relation, names_in, variable
+from optimizer.codegen.affine import Affine, AllOf, Comparison, Relation, names_in
 from optimizer.codegen.facts import Facts
 from optimizer.codegen.loop_ast import Bind, Block, Call, For, HeldElement, If, LoopNode
 from optimizer.codegen.naming import free_name
@@ -67,7 +67,7 @@ class _Holder:
     def _parts(self, parts: tuple[LoopNode, ...], facts: Facts) -> Iterator[LoopNode]:
         for part in parts:
             if isinstance(part, Bind):
-                facts = facts.and_that(Comparison(variable(part.name), Relation.EQUAL, part.value))
+                facts = facts.and_bound(part.name, part.value)
             yield self.node(part, facts)
 
     def _holding(self, loop: For, calls: tuple[Call, ...], facts: Facts) -> LoopNode:
