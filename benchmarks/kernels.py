@@ -1,10 +1,14 @@
 """The `polyhedral` policy (or another) over all PolyBench kernels at one size: the table in the README.
 
     python -m benchmarks.kernels --size large --evaluations 10 --directory runs/large
+    python -m benchmarks.kernels --size large --seconds 120 --directory runs/cold
 
 Each kernel is an ordinary run in its own folder below the directory, so a benchmark that was interrupted goes on where
 it stopped. Replaces the rows of these kernels in `benchmarks/results/<policy>_<size>.csv` and prints all of them as
 Markdown, beside what other compilers reach (`peers.csv`, at LARGE): those with the most left to the limit first.
+
+With `--seconds`, every run is as long as `loopwright run KERNEL --seconds` would be. Its rows are kept in a file of
+their own, and compared with those of the first: how many kernels reach 90% of what is known.
 """
 
 from __future__ import annotations
@@ -33,6 +37,7 @@ from optimizer.verdict import Status
 
 T = TypeVar("T")
 RESULTS = Path(__file__).parent / "results"
+NEAR = 0.9
 PEERS, PEERS_SIZE = Path(__file__).parent / "peers.csv", "large"
 
 
@@ -103,14 +108,12 @@ def _compiled(trial: Trial) -> Mapping[str, Any]:
     return (verdict and verdict.status is Status.OK and verdict.witness) or {}
 
 
-def optimize(kernel: str, size: str, policy: str, evaluations: int, seed: int, directory: Path) -> Row:
+def optimize(kernel: str, size: str, policy: str, plan: Plan, limits: Limits, directory: Path) -> Row:
     """Run one kernel, or go on with its run."""
     problem = KernelProblem.load(kernel, size)
     if (directory / "run.json").exists():
         return row_of(resume(directory, machine=machine_of_times()), problem)
-    plan, limits = Plan(steps=10 * evaluations, seed=seed), Limits(evaluations=evaluations)
-    specification = kernel_specification(problem, policy, plan, limits)
-    return row_of(start(specification, directory), problem)
+    return row_of(start(kernel_specification(problem, policy, plan, limits), directory), problem)
 
 
 def markdown(rows: Sequence[Row], peers: Mapping[str, Peer]) -> str:
@@ -157,6 +160,15 @@ def _summary(rows: Sequence[Row], peers: Mapping[str, Peer]) -> Iterator[str]:
         yield f"Compiling the winners took {median(compiled):.1f} s at the median, {max(compiled):.1f} s at most."
 
 
+def near_best(rows: Iterable[Row], known: Mapping[str, Row]) -> str:
+    """How many runs come near the best that is known of their kernels, and which do not."""
+    far = {row.kernel: row.speedup / known[row.kernel].speedup for row in rows if row.kernel in known}
+    below = [f"{kernel} {share:.0%}" for kernel, share in sorted(far.items(), key=lambda one: one[1]) if share < NEAR]
+    return f"At least {NEAR:.0%} of the best known on {len(far) - len(below)} of {len(far)}; less: " + (
+        ", ".join(below) or "none"
+    )
+
+
 def rows_of(file: Path) -> dict[str, Row]:
     """The rows of a file of results, by kernel; none if there is no such file."""
     return {row.kernel: row for row in _read(Row, file)} if file.exists() else {}
@@ -186,22 +198,33 @@ def write(rows: Iterable[Row], file: Path) -> None:
 @click.option("--kernels", default="", help="Names with commas between; all of PolyBench if left out.")
 @click.option("--size", default="large", show_default=True)
 @click.option("--policy", default="polyhedral", show_default=True)
-@click.option("--evaluations", default=10, show_default=True)
+@click.option("--evaluations", type=click.IntRange(min=1), help="Of each run. [default: 10, or as many as fit]")
+@click.option("--seconds", type=click.IntRange(min=1), help="The length of each run, instead of --evaluations.")
 @click.option("--seed", default=0, show_default=True)
 @click.option("--directory", type=click.Path(path_type=Path), required=True, help="Takes one run folder a kernel.")
-def main(kernels: str, size: str, policy: str, evaluations: int, seed: int, directory: Path) -> None:
+def main(
+    kernels: str, size: str, policy: str, evaluations: int | None, seconds: int | None, seed: int, directory: Path
+) -> None:
     """Optimize many kernels one after the other and print the table."""
+    if seconds is None:
+        evaluations = evaluations or 10
+    limits = Limits(evaluations=evaluations, seconds=seconds)
+    plan = Plan(steps=10 * evaluations if evaluations else 1000, seed=seed)
     chosen = kernels.split(",") if kernels else [n for n in catalog.names() if catalog.entry(n).suite == "polybench"]
-    file = RESULTS / f"{policy}_{size}.csv"
+    best = RESULTS / f"{policy}_{size}.csv"
+    file = best.with_stem(f"{best.stem}_{seconds}s") if seconds else best
     for kernel in chosen:
         try:
-            row = optimize(kernel, size, policy, evaluations, seed, directory / kernel)
+            row = optimize(kernel, size, policy, plan, limits, directory / kernel)
         except LoopwrightError as error:
             print(f"{kernel}: {error}", file=sys.stderr)
             continue
         print(f"{kernel}: {row.speedup:.2f}x  {row.schedule}", file=sys.stderr, flush=True)
         write({**rows_of(file), kernel: row}.values(), file)
-    print(markdown(list(rows_of(file).values()), peers_of(size)))
+    rows = rows_of(file).values()
+    print(markdown(list(rows), peers_of(size)))
+    if seconds:
+        print(near_best(rows, rows_of(best)))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks.kernels import Peer, Row, markdown, peers_of, rows_of, write
+from benchmarks.kernels import Peer, Row, markdown, near_best, peers_of, rows_of, write
 from kernels import catalog
 
 ROW = Row("gemm", "large", 2, 0.4, 0.02, 20.0, 19.0, 21.0, 20.5, 8, 2.5, 6711, "proved", "parallel(i)")
@@ -36,3 +36,11 @@ def test_peers_are_known_for_all_of_polybench_at_large_alone() -> None:
     polybench = {name for name in catalog.names() if catalog.entry(name).suite == "polybench"}
     assert set(peers_of("large")) == polybench
     assert peers_of("medium") == {}
+
+
+def test_runs_far_from_the_best_known_are_named() -> None:
+    rows = [
+        replace(ROW, kernel=name, speedup=speedup) for name, speedup in {"lu": 9.0, "atax": 4.0, "mvt": 8.0}.items()
+    ]
+    known = {name: replace(ROW, kernel=name, speedup=10.0) for name in ("lu", "atax")}
+    assert near_best(rows, known) == "At least 90% of the best known on 1 of 2; less: atax 40%"
