@@ -94,6 +94,7 @@ GEMM_SCHEDULES = (
     "parallel(i)",
     "distribute(i); tile(i_2=4, k=4); parallel(i_2_t); reverse(i); parallel(i)",
     "distribute(i); reverse(i_2); parallel(i_2); unroll(j_2, 2)",
+    "distribute(i); reverse(i); parallel(i, chunk=3); parallel(i_2, chunk=1)",
 )
 
 

@@ -33,6 +33,7 @@ CASES: dict[str, tuple[Callable[[], Nest], str]] = {
     "lu_unrolled": (lu, "interchange(j_2, k_2); unroll(j_2, 4)"),
     "lu_reversed": (lu, "reverse(j_2); unroll(k_2, 2)"),
     "row_sum_interchanged": (row_sum, "distribute(i); interchange(i_2, j); tile(i_2=64)"),
+    "row_sum_in_chunks": (row_sum, "reverse(i); parallel(i, chunk=4)"),
     "row_sum_parallel": (row_sum, "tile(i=8); parallel(i_t)"),
     "trmm_register_tile": (
         lambda: nest_named("trmm"),

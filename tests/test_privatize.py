@@ -96,6 +96,7 @@ SCHEDULES = [
     ("triangle", "privatize(w, i); parallel(i)"),
     ("triangle", "privatize(w, i); distribute(i); interchange(i, j)"),
     ("triangle", "privatize(w, i); parallel(i, share=ends)"),
+    ("triangle", "privatize(w, i); parallel(i, chunk=2)"),
     ("steps_in_time", "privatize(w, i); parallel(i)"),
     ("steps_in_time", "privatize(w, i); tile(i=2); parallel(i_t)"),
     ("local", "privatize(w, i); privatize(v, i); parallel(i)"),

@@ -27,6 +27,8 @@ from tests.hand_nests import gemm, lu
         ("  # nothing\n\n ; ;\n", ""),
         ("tile(i=32,j=8)", "tile(i=32, j=8)"),
         ("tile(i=32); parallel(i_t);", "tile(i=32); parallel(i_t)"),
+        ("parallel(i, chunk=8, share=blocks)", "parallel(i, chunk=8)"),
+        ("parallel(i, ends, 0)", "parallel(i, share=ends)"),
         ("tile(i=32) # two levels\r\ntile(i_t=4)\n", "tile(i=32); tile(i_t=4)"),
         ("tile(\n  i=32,  # rows\n  j=8,\n)", "tile(i=32, j=8)"),
         ("tile(i=4*8, j=64//2)", "tile(i=32, j=32)"),

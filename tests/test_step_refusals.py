@@ -61,6 +61,13 @@ REFUSALS = [
     ("lu", "split(j, at=k)", "k in the bound is neither a size nor a loop around j; those are i, n", ()),
     ("lu", "split(j, at=n)", "no iteration has j >= n: there is nothing to split", ()),
     ("lu", "split(j, at=-1)", "no iteration has j < -1: there is nothing to split", ()),
+    ("lu", "parallel(i, chunk=-1)", "parallel: chunk must be at least 1, not -1", ()),
+    (
+        "lu",
+        "parallel(i, share=ends, chunk=4)",
+        "parallel: threads either take chunks in turn or share from both ends: leave one out",
+        (),
+    ),
     ("lu", "parallel(i); parallel(i)", "i is parallel already", ()),
     ("lu", "parallel(i); parallel(k_2)", "i around k_2 is parallel already: only one of them can be", ()),
     ("lu", "parallel(k_2); parallel(j_2)", "k_2 inside j_2 is parallel already: only one of them can be", ()),

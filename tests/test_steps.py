@@ -287,6 +287,16 @@ for i parallel
   S2: i = i""",
     ),
     (
+        "row_sum",
+        "parallel(i, chunk=2)",
+        """\
+for i parallel in chunks of 2
+  S0: i = i
+  for j
+    S1: i = i, j = j
+  S2: i = i""",
+    ),
+    (
         "gemm",
         "wavefront(k, j_2)",
         """\

@@ -15,7 +15,7 @@ from optimizer.codegen.layout import LINE_LENGTH, laid_out
 from optimizer.codegen.loop_text import INDENT
 from optimizer.codegen.module_text import defined_names, function_source, import_lines, without_imports
 from optimizer.codegen.naming import free_name
-from optimizer.codegen.numba_source import ModuleParts, decorator, module_parts, reserved_names
+from optimizer.codegen.numba_source import ModuleParts, decorator, module_parts, numba_names, reserved_names
 from optimizer.codegen.python_text import expression_text
 from optimizer.codegen.simd_text import SimdPart, simd_part
 from optimizer.errors import UserError
@@ -64,13 +64,12 @@ def export_module(
         _unformatted(_original_function(nest, original, options)),
         *check.functions(reserved),
     ]
-    uses_prange = re.search(r"\bprange\b", parts.function + nest.original)
     simd = _simd_part(nest, parts)
     if simd is not None:
         blocks.insert(0, simd.text + _aliases(parts.operations))
     imports = import_lines(
         f"{nest.preamble}\n{simd.imports}" if simd is not None else nest.preamble,
-        numba_names={"njit", "prange"} if uses_prange else {"njit"},
+        numba_names=numba_names(f"{parts.function}\n{nest.original}"),
         needs_numpy=True,
         standard=("sys", "time"),
     )

@@ -77,6 +77,7 @@ def _for(node: Any, loops: Mapping[str, Loop], loop_of: Mapping[str, Loop]) -> L
         body,
         loop.is_parallel,
         loop.from_ends,
+        loop.chunk,
         loop.unroll,
         loop.vector,
         loop.packs,

@@ -74,7 +74,8 @@ class For:
     body: LoopNode
     is_parallel: bool = False
     from_ends: bool = False
-    """As in the schedule."""
+    chunk: int = 0
+    """As in the schedule, all three."""
     unroll: int = 1
     """As in the schedule; 1 once the copies are written out."""
     vector: int = 1

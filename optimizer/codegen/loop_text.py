@@ -140,7 +140,7 @@ class LoopPrinter:
 
     def _for(self, loop: For, indent: str, live: AbstractSet[str]) -> Iterator[str]:
         live = live | {loop.iterator}
-        if loop.is_parallel and (loop.step != 1 or loop.from_ends):
+        if loop.is_parallel and (loop.step != 1 or loop.from_ends or loop.chunk):
             yield from self._counted_parallel(loop, indent, live)
             return
         start, stop = expression_text(loop.start), expression_text(loop.stop)
@@ -176,10 +176,13 @@ class LoopPrinter:
 
     def _counted_parallel(self, loop: For, indent: str, live: AbstractSet[str]) -> Iterator[str]:
         """Numba's prange counts by one, and gives each thread a block of what it counts."""
-        counter = free_name(f"{loop.iterator}_count", live)
         size = abs(loop.step)
         span = (loop.stop - loop.start).times(loop.step // size)
         trips = floor_division(span + number(size - 1), size)
+        if loop.chunk:
+            yield from self._chunks(loop, trips, indent, live)
+            return
+        counter = free_name(f"{loop.iterator}_count", live)
         place, count = variable(counter), expression_text(trips)
         inside = live | {counter}
         if loop.from_ends:
@@ -191,6 +194,24 @@ class LoopPrinter:
             f"{loop.iterator} = {expression_text(loop.start + place.times(loop.step))}", indent + INDENT
         )
         yield from self.lines(loop.body, indent + INDENT, inside)
+
+    def _chunks(self, loop: For, trips: Affine, indent: str, live: AbstractSet[str]) -> Iterator[str]:
+        """What a thread counts in one block are all the chunks of which it is the turn."""
+        names: dict[str, str] = {}
+        for word in ("trips", "threads", "turns", "count", "chunk", "place"):
+            names[word] = free_name(f"{loop.iterator}_{word}", live | set(names.values()))
+        whole, threads, turns, count, chunk, place = names.values()
+        size, inner = loop.chunk, indent + INDENT
+        yield from laid_out(f"{whole} = {expression_text(trips)}", indent)
+        yield f"{indent}{threads} = get_num_threads()"
+        yield from laid_out(f"{turns} = ({whole} + {size} * {threads} - 1) // ({size} * {threads})", indent)
+        yield f"{indent}for {count} in prange({threads} * {turns}):"
+        yield from laid_out(f"{chunk} = {count} % {turns} * {threads} + {count} // {turns}", inner)
+        bounds = f"{size} * {chunk}, min({size} * {chunk} + {size}, {whole})"
+        yield from laid_out(f"for {place} in range({bounds}):", inner)
+        value = loop.start + variable(place).times(loop.step)
+        yield from laid_out(f"{loop.iterator} = {expression_text(value)}", inner + INDENT)
+        yield from self.lines(loop.body, inner + INDENT, live | set(names.values()))
 
 
 def _shorter(value: Affine, binds: Mapping[str, Affine]) -> Affine:
@@ -214,5 +235,5 @@ def counting_iterators(node: LoopNode) -> frozenset[str]:
     """The loop variables that start at a number from 0 and ascend, in every loop that uses the name."""
     loops = [part for part in walk(node) if isinstance(part, For)]
     others = {loop.iterator for loop in loops if loop.start.terms or loop.start.constant < 0 or loop.step < 0}
-    others |= {loop.iterator for loop in loops if loop.is_parallel and loop.from_ends}
+    others |= {loop.iterator for loop in loops if loop.is_parallel and (loop.from_ends or loop.chunk)}
     return frozenset(loop.iterator for loop in loops) - others

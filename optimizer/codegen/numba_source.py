@@ -38,6 +38,7 @@ from optimizer.polyhedral.tree import loops as loops_of
 
 SIMD = "optimizer.codegen.simd"
 """The module with the operations on vectors."""
+NUMBA_NAMES = frozenset({"njit", "prange", "get_num_threads"})
 UNSIGNED_COMMENT = "# Marks a subscript that is proved not to be negative, so that no wrap-around is compiled."
 
 
@@ -122,7 +123,7 @@ def module_parts(nest: Nest, tree: Node, options: CodeOptions) -> ModuleParts:
     return ModuleParts(
         imports=import_lines(
             nest.preamble,
-            numba_names={"njit", "prange"} if is_parallel else {"njit"},
+            numba_names=numba_names(function),
             needs_numpy="np." in constants + checks + function,
         ),
         constants=constants,
@@ -138,6 +139,11 @@ def _module_names(nest: Nest, names: VectorNames, subscripts: Subscripts) -> fro
     everywhere = {*names.operations.values(), subscripts.unsigned, *defined_names(nest.preamble), "np", "math"}
     of_function = {*nest.parameters, *(thing.name for thing in (*nest.arguments, *nest.arrays))}
     return frozenset((everywhere | set(dir(builtins))) - of_function)
+
+
+def numba_names(text: str) -> set[str]:
+    """Those of Numba that functions under `njit` use."""
+    return {"njit", *(NUMBA_NAMES & names_of(text))}
 
 
 def _called(function: str, operations: Mapping[str, str]) -> dict[str, str]:
@@ -174,7 +180,7 @@ def _source_names(nest: Nest) -> frozenset[str]:
             *names_of(*nest.epilogue),
             *nest.parameters,
             *(array.name for array in nest.arrays),
-            *("np", "math", "njit", "prange", nest.name),
+            *("np", "math", *NUMBA_NAMES, nest.name),
             *keyword.kwlist,
             *dir(builtins),
         }

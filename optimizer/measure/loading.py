@@ -86,7 +86,7 @@ def plain_function(source: str, file: str, name: str, form: Form = Form.PLAIN) -
 
     Watched, it raises `RaceError` when two iterations of a parallel loop get in each other's way.
     """
-    numba_stand_in = SimpleNamespace(njit=_undecorated, jit=_undecorated, prange=range)
+    numba_stand_in = SimpleNamespace(njit=_undecorated, jit=_undecorated, prange=range, get_num_threads=lambda: 3)
     modules: dict[str, Any] = {"numba": numba_stand_in, "math": _TotalMath(), "numpy": _MarkedNumpy()}
     match form:
         case Form.BACKWARD:

@@ -70,7 +70,7 @@ def _other_parallel_loops(model: Model, schedule: Schedule, witness: Witness) ->
     if index is None:
         return
     rest = (*schedule.steps[:index], *schedule.steps[index + 1 :])
-    unmarked = replace_loop(tree, witness.loop, lambda loop: replace(loop, is_parallel=False, from_ends=False))
+    unmarked = replace_loop(tree, witness.loop, lambda loop: replace(loop, is_parallel=False, from_ends=False, chunk=0))
     possible = parallel_loops(model, unmarked)
     related = _names_around_and_below(unmarked, witness.loop)
     for name in sorted((loop.name for loop in loops(unmarked)), key=lambda name: name not in related):

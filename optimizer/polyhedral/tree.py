@@ -52,6 +52,8 @@ class Loop:
     """Iterations run on any thread, in any order."""
     from_ends: bool = False
     """A thread of a parallel loop gets iterations from both of its ends, not a block."""
+    chunk: int = 0
+    """How many iterations of a parallel loop a thread takes at a time, in turn with the others; 0: all of its share."""
     unroll: int = 1
     """How many iterations the generated code writes out; 0 means all of them (the trip count is a small constant)."""
     vector: int = 1
@@ -164,6 +166,7 @@ def show(node: Node, indent: str = "") -> str:
             return f"{indent}{node.statement}: {at}{where}{own}"
         case Loop():
             marks = (" parallel" if node.is_parallel else "") + (" from both ends" if node.from_ends else "")
+            marks += f" in chunks of {node.chunk}" if node.chunk else ""
             marks += f" unroll {node.unroll}" if node.unroll != 1 else ""
             marks += f" vector {node.vector}" if node.vector != 1 else ""
             marks += f" packs {', '.join(node.packs)}" if node.packs else ""

@@ -65,6 +65,7 @@ def _nest_lines(nest: Nest, node: Node, indent: str) -> Iterator[str]:
             yield f"{indent}{_leaf_text(nest, node)}"
         case Loop():
             marks = (" parallel" if node.is_parallel else "") + (" from both ends" if node.from_ends else "")
+            marks += f" in chunks of {node.chunk}" if node.chunk else ""
             marks += f" ({written_out_text(node)})" if is_written_out(node) else ""
             marks += f" ({vectors_text(node)})" if node.vector != 1 else ""
             yield f"{indent}for {node.name}{marks}"

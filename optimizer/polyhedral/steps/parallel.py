@@ -14,6 +14,8 @@ from optimizer.polyhedral.steps.structure import can_be_parallel, refuse_paralle
 from optimizer.polyhedral.tree import Node, loops, replace_loop
 
 SHARES = ("blocks", "ends")
+CHUNK = 4
+"""Of those that are drawn: small, so that every thread has several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,8 @@ class Parallel(Step):
         loop: is not inside a parallel loop, nor has one inside it.
         share: `blocks` gives each thread iterations that follow each other; `ends` gives each as many from the start
             as from the end of the loop, for loops whose iterations take longer and longer, or less and less.
+        chunk: threads take turns with so many iterations each, as under OpenMP's `schedule(static, chunk)`; 0: they
+            do not.
     rewrite:
         for i: S0   ->   parallel for i: S0        with parallel(i)
     """
@@ -31,18 +35,26 @@ class Parallel(Step):
     name: ClassVar[str] = "parallel"
     loop: LoopName
     share: str = field(default="blocks", metadata=KEYWORD)
+    chunk: int = field(default=0, metadata=KEYWORD)
 
     def __post_init__(self) -> None:
         if self.share not in SHARES:
             raise StepError(f"parallel: share must be {' or '.join(SHARES)}, not {self.share}")
+        if self.chunk < 0:
+            raise StepError(f"parallel: chunk must be at least 1, not {self.chunk}")
+        if self.chunk and self.share != "blocks":
+            raise StepError("parallel: threads either take chunks in turn or share from both ends: leave one out")
 
     def apply(self, nest: Nest, tree: Node) -> Node:
         refuse_parallel_near(tree, self.loop)
         from_ends = self.share == "ends"
-        return replace_loop(tree, self.loop, lambda loop: replace(loop, is_parallel=True, from_ends=from_ends))
+        return replace_loop(
+            tree, self.loop, lambda loop: replace(loop, is_parallel=True, from_ends=from_ends, chunk=self.chunk)
+        )
 
     @classmethod
     def options(cls, nest: Nest, tree: Node) -> Iterator[Parallel]:
         for loop in loops(tree):
             if can_be_parallel(tree, loop.name):
                 yield from (cls(loop.name, share) for share in SHARES)
+                yield cls(loop.name, chunk=CHUNK)
