@@ -103,6 +103,7 @@ class KernelProblem:
     ) -> KernelProblem:
         """The problem for a nest; raises `UserError` for sizes at which it leaves its arrays or fills the memory."""
         check_bounds(nest, sizes)
+        nest = replace(nest, reassociates=FloatingPoint(fp) is FloatingPoint.REASSOCIATE)
         _check_memory(kernel, nest, sizes, size)
         return cls(kernel, nest, dict(sizes), size, FloatingPoint(fp), threads or available_processors())
 

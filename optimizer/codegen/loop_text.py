@@ -22,7 +22,19 @@ from optimizer.codegen.affine import (
 )
 from optimizer.codegen.held_elements import held_names
 from optimizer.codegen.layout import LINE_LENGTH, if_lines, laid_out
-from optimizer.codegen.loop_ast import Allocate, Bind, Block, Call, For, HeldElement, If, LoopNode, RegisterTile, walk
+from optimizer.codegen.loop_ast import (
+    Allocate,
+    Bind,
+    Block,
+    Call,
+    For,
+    HeldElement,
+    If,
+    LoopNode,
+    Reducing,
+    RegisterTile,
+    walk,
+)
 from optimizer.codegen.naming import free_name
 from optimizer.codegen.python_text import allocation_text, condition_text, expression_text
 from optimizer.codegen.statement_text import ScalarPlace, Subscripts, parsed, statement_text, values_to_bind
@@ -74,6 +86,12 @@ class LoopPrinter:
                     bound.clear()
                 case RegisterTile():
                     yield from self._register_tile(part, indent, live)
+                case Reducing():
+                    for line in self.vectors.starts(part):
+                        yield from laid_out(line, indent)
+                    yield from self.lines(part.body, indent, live)
+                    for line in self.vectors.ends(part, self.subscripts):
+                        yield from laid_out(line, indent)
         if not parts:
             yield f"{indent}pass"
 

@@ -3,27 +3,40 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import zip_longest
 
 from optimizer.codegen.affine import Affine, coefficient_of, names_in
 from optimizer.codegen.layout import LINE_LENGTH, laid_out
-from optimizer.codegen.loop_ast import Call, For, Mask, RegisterTile, calls
+from optimizer.codegen.loop_ast import Accumulator, Call, For, Mask, Reducing, RegisterTile, calls
 from optimizer.codegen.naming import free_name
 from optimizer.codegen.python_text import expression_text
 from optimizer.codegen.registers import Register, Registers
 from optimizer.codegen.scalars import is_assigned_first
 from optimizer.codegen.statement_text import ScalarPlace, Subscripts, Substitution, affine_of, parsed
 from optimizer.polyhedral.nest import Access, Nest, Role, Statement
+from optimizer.polyhedral.reductions import Operator, Reduction, access_of, neutral_text, reduction_of
 from optimizer.polyhedral.vector_form import VECTOR_FUNCTIONS, VECTOR_OPERATORS
 
 OPERATIONS = (
     *("load", "gather", "store", "scatter", "splat", "minimum", "maximum", "sqrt", "select"),
     *("rounded_like", "load_masked", "gather_masked", "store_masked", "lanes_between"),
+    *("sum_of_lanes", "product_of_lanes", "least_of_lanes", "greatest_of_lanes"),
 )
 """Of `simd`, that generated code calls by name."""
+
+PAIRWISE = {Operator.LEAST: "minimum", Operator.GREATEST: "maximum"}
+ACROSS = {
+    Operator.SUM: "sum_of_lanes",
+    Operator.PRODUCT: "product_of_lanes",
+    Operator.LEAST: "least_of_lanes",
+    Operator.GREATEST: "greatest_of_lanes",
+}
+WIDE = ("float64", "int64")
+"""What is combined with a number of these types gives one."""
 
 
 class NoVectorForm(Exception):
@@ -68,6 +81,7 @@ class VectorAxis:
     """The scalar variables that have a value of their own in each lane."""
     is_masked: bool = False
     """Whether only some of the lanes run."""
+    accumulators: tuple[Accumulator, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +102,14 @@ class VectorText:
             return replace(self.axis(loop.loop), iterator=loop.axis)
         accesses = [a for call in calls(loop.body) for a in self.nest.statement(call.statement).accesses]
         variables = {array.name for array in self.nest.arrays if array.role is Role.SCALAR} - self.places.keys()
+        variables -= {accumulator.array for accumulator in loop.accumulators}
         assigned = {access.array for access in accesses if access.is_write} & variables
         for access in accesses:
             is_private = access.subscripts and is_assigned_first(self.nest, loop.body, access.array)
             if access.array in assigned and not is_private:
                 raise NoVectorForm(f"its iterations share {access.array}")
-        return VectorAxis(loop.iterator, loop.vector, frozenset(assigned), loop.mask is not None)
+        is_masked = loop.mask is not None
+        return VectorAxis(loop.iterator, loop.vector, frozenset(assigned), is_masked, loop.accumulators)
 
     def mask_line(self, loop: For) -> str:
         """The assignment of the mask of a loop that has one."""
@@ -173,6 +189,9 @@ class VectorText:
         statement = self.nest.statement(call.statement)
         arguments = dict(zip(statement.iterators, call.arguments, strict=True))
         form = _VectorForm(self, statement, arguments, values, subscripts, axis, registers)
+        accumulated = self._accumulated(call, arguments, form)
+        if accumulated:
+            return laid_out(accumulated, indent)
         (assignment,) = ast.parse(statement.body).body
         match assignment:
             case ast.Assign(targets=[target], value=value):
@@ -192,6 +211,63 @@ class VectorText:
         if len(indent + line) <= LINE_LENGTH:
             return [indent + line]
         return [*laid_out(f"{self.names.value} = {computed}", indent), indent + form.store(target, self.names.value)]
+
+    def _accumulated(self, call: Call, arguments: Mapping[str, Affine], form: _VectorForm) -> str:
+        """The assignment to an accumulator of what a statement reduces; empty where it has none. Raises NoVectorForm."""
+        reduction = reduction_of(self.nest, self.nest.statement(call.statement)) if form.axis.accumulators else None
+        if reduction is None:
+            return ""
+        element = (reduction.array, self.subscripts_of(access_of(reduction), arguments))
+        names = (a.names for a in form.axis.accumulators if (a.array, a.subscripts) == element)
+        name = next(names, (None,))[call.partial]
+        if name is None:
+            return ""
+        value, register = form.vector_of(parsed(reduction.value)), ast.Name(name, ast.Load())
+        match reduction.operator:
+            case Operator.SUM:
+                sign = ast.Sub() if reduction.is_subtracted else ast.Add()
+                combined = ast.unparse(ast.BinOp(register, sign, value))
+            case Operator.PRODUCT:
+                combined = ast.unparse(ast.BinOp(register, ast.Mult(), value))
+            case Operator.LEAST | Operator.GREATEST:
+                pairwise = self.names.operations[PAIRWISE[reduction.operator]]
+                combined = f"{pairwise}({name}, {ast.unparse(value)})"
+        if self.nest.array(reduction.array).dtype not in WIDE:
+            combined = f"{self.names.operations['rounded_like']}({name}, {combined})"
+        if form.axis.is_masked:
+            combined = f"{self.names.operations['select']}({self.names.mask}, {combined}, {name})"
+        return f"{name} = {combined}"
+
+    def starts(self, reducing: Reducing) -> Iterator[str]:
+        """The assignments of accumulators that hold nothing yet."""
+        for accumulator in reducing.accumulators:
+            reduction = self._reduction(accumulator)
+            dtype = self.nest.array(reduction.array).dtype
+            nothing = f"{self.names.operations['splat']}({neutral_text(reduction.operator, dtype)}, {reducing.lanes})"
+            for name in accumulator.names:
+                yield f"{name} = {nothing}"
+
+    def ends(self, reducing: Reducing, subscripts: Subscripts) -> Iterator[str]:
+        """The assignments that combine accumulators with their elements."""
+        for accumulator in reducing.accumulators:
+            reduction, call = self._reduction(accumulator), accumulator.call
+            statement = self.nest.statement(call.statement)
+            values = dict(zip(statement.iterators, call.arguments, strict=True))
+            element = Substitution(statement, values, self.places, subscripts).visit(parsed(reduction.element))
+            lanes = self.names.operations[ACROSS[reduction.operator]]
+            match reduction.operator:
+                case Operator.SUM | Operator.PRODUCT as sign:
+                    whole = f" {sign} ".join(accumulator.names)
+                    yield f"{ast.unparse(element)} {sign}= {lanes}({whole})"
+                case Operator.LEAST | Operator.GREATEST as name:
+                    pairwise = self.names.operations[PAIRWISE[name]]
+                    whole = reduce(lambda one, other: f"{pairwise}({one}, {other})", accumulator.names)
+                    yield f"{ast.unparse(element)} = {name}({ast.unparse(element)}, {lanes}({whole}))"
+
+    def _reduction(self, accumulator: Accumulator) -> Reduction:
+        reduction = reduction_of(self.nest, self.nest.statement(accumulator.call.statement))
+        assert reduction is not None, "only what reduces has accumulators"
+        return reduction
 
 
 @dataclass(frozen=True, slots=True)
