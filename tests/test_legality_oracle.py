@@ -19,6 +19,7 @@ from optimizer.polyhedral.schedule import Schedule, nest_of
 from optimizer.polyhedral.steps import Step
 from optimizer.polyhedral.steps.pack import Pack
 from optimizer.polyhedral.steps.parallel import Parallel
+from optimizer.polyhedral.steps.reduce import Reduce
 from optimizer.polyhedral.steps.register_tile import RegisterTile
 from optimizer.polyhedral.steps.sampling import random_schedule
 from optimizer.polyhedral.steps.tile import Tile
@@ -66,9 +67,12 @@ def with_more(kinds: tuple[type[Step], ...], schedule: Schedule, nest: Nest, rng
     return schedule
 
 
-def compare(name: str, count: int, last: tuple[type[Step], ...] = ()) -> tuple[int, int, int]:
+def compare(
+    name: str, count: int, last: tuple[type[Step], ...] = (), *, reassociates: bool = False
+) -> tuple[int, int, int]:
     """Judge `count` random schedules both ways; how many were legal, illegal, and parallel among the legal."""
     nest = nest_of_file(f"{catalog.load(name).__file__}:{catalog.entry(name).function}")
+    nest = replace(nest, reassociates=reassociates)
     sizes = tiny_sizes(nest)
     everywhere = Model(nest)
     text = " and ".join(f"{k} = {v}" for k, v in sizes.items())
@@ -134,6 +138,14 @@ def test_verdicts_on_packs_equal_brute_force(name):
     legal, illegal, _ = compare(name, 40, last=(RegisterTile, Parallel, Pack))
     assert legal
     assert illegal
+
+
+@pytest.mark.parametrize("name", ["atax", "correlation", "durbin", "gramschmidt", "lcs", "trisolv"])
+def test_verdicts_on_reductions_equal_brute_force(name):
+    for last in ((Reduce, Reduce, Parallel), (Reduce, Vectorize)):
+        legal, illegal, _ = compare(name, 16, last=last, reassociates=True)
+        assert legal
+        assert illegal
 
 
 @pytest.mark.long

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
-from optimizer.codegen.affine import AllOf, Comparison, Maximum, Minimum, Relation, alternatives, names_in
+from optimizer.codegen.affine import Affine, AllOf, Comparison, Maximum, Minimum, Relation, alternatives, names_in
 from optimizer.codegen.loop_ast import Accumulator, Block, Call, For, If, LoopNode, calls
 from optimizer.codegen.naming import free_name
 from optimizer.codegen.unroll import most_trips
@@ -24,7 +24,7 @@ def accumulators_of(loop: For, lanes: int, text: VectorText, taken: AbstractSet[
     """Those of the elements that a loop marked by `reduce` reduces and does not move; raises NoVectorForm."""
     if loop.partials == 1:
         return ()
-    found: dict[object, tuple[Call, str]] = {}
+    found: dict[tuple[str, tuple[Affine, ...]], Call] = {}
     for call in calls(loop.body):
         statement = text.nest.statement(call.statement)
         reduction = free_reduction(text.nest, statement)
@@ -32,17 +32,17 @@ def accumulators_of(loop: For, lanes: int, text: VectorText, taken: AbstractSet[
             values = dict(zip(statement.iterators, call.arguments, strict=True))
             subscripts = text.subscripts_of(access_of(reduction), values)
             if not any(loop.iterator in names_in(subscript) for subscript in subscripts):
-                found.setdefault((reduction.array, subscripts), (call, reduction.array))
+                found.setdefault((reduction.array, subscripts), call)
     most = loop.partials or max(1, min(MOST_PARTIALS, MOST_ACCUMULATORS // max(1, len(found))))
     trips = most_trips(loop)
     count = most if trips is None else max(1, min(most, trips // lanes))
     names, accumulators = set(taken), list[Accumulator]()
-    for (call, array), element in zip(found.values(), found, strict=True):
+    for (array, subscripts), call in found.items():
         own: list[str] = []
         for _ in range(count):
             own.append(free_name(f"{array}_part", names))
             names.add(own[-1])
-        accumulators.append(Accumulator(call, *element, tuple(own)))
+        accumulators.append(Accumulator(call, array, subscripts, tuple(own)))
     return tuple(accumulators)
 
 

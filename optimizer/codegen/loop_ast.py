@@ -205,7 +205,7 @@ def has_parallel_loop(node: LoopNode) -> bool:
 def substitute_names(node: LoopNode, values: Mapping[str, Affine]) -> LoopNode:
     """The same loops with names replaced by values."""
     match node:
-        case Call(statement, arguments):
+        case Call(_, arguments):
             return replace(node, arguments=tuple(substitute(argument, values) for argument in arguments))
         case Bind(name, value):
             return Bind(name, substitute(value, values))

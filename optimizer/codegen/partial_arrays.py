@@ -97,7 +97,7 @@ class _Expansion:
         starts, ends = list[Node](), list[Node]()
         for (array, operator), copy in copies.items():
             touched = reduce(isl.Set.union, elements[array, operator]).coalesce()
-            start, end = self.start_and_end(self.nest.array(array), operator, copy, touched)
+            start, end = self.ends_of(self.nest.array(array), operator, copy, touched)
             statements += (start, end)
             starts.append(self.nested(start, (), {self.part: self.part}))
             again = self.name(self.part)
@@ -125,10 +125,11 @@ class _Expansion:
     def elements(self, leaf: Leaf, reduction: Reduction) -> isl.Set:
         """What a leaf reduces, as points of the loops around and subscripts."""
         statement = self.nest.statement(leaf.statement)
-        place = ", ".join(f"({text})" for text in (*(leaf.values[name] for name in self.outer), *reduction.subscripts))
+        place = (*(leaf.values[name] for name in self.outer), *reduction.subscripts)
+        relation = f"{instance_tuple(self.nest, statement.name)} -> [{', '.join(f'({text})' for text in place)}]"
         where = f" : {' and '.join(f'({condition})' for condition in leaf.where)}" if leaf.where else ""
-        text = f"[{', '.join(self.nest.parameters)}] -> {{ {instance_tuple(self.nest, statement.name)} -> [{place}]{where} }}"
-        return isl.Set(statement.domain).apply(isl.Map(text))
+        parameters = ", ".join(self.nest.parameters)
+        return isl.Set(statement.domain).apply(isl.Map(f"[{parameters}] -> {{ {relation}{where} }}"))
 
     def partial(self, leaf: Leaf, reduction: Reduction, copy: str, turn: str) -> Statement:
         """The statement of a leaf, with the copy of its turn in the place of what it reduces."""
@@ -148,13 +149,10 @@ class _Expansion:
         body = _Renamed(reduction.element, copy, self.part).visit(ast.parse(statement.body))
         return Statement(name, iterators, str(whole.intersect(dealt)), accesses, ast.unparse(body), statement.line)
 
-    def start_and_end(
-        self, array: Array, operator: Operator, copy: str, touched: isl.Set
-    ) -> tuple[Statement, Statement]:
+    def ends_of(self, array: Array, operator: Operator, copy: str, touched: isl.Set) -> tuple[Statement, Statement]:
         """What fills a copy with what changes nothing, and what combines it with the array."""
-        subscripts = tuple(
-            self.name(f"{array.name}_{k}") for k in range(touched.dim(isl.dim_type.set) - len(self.outer))
-        )
+        rank = touched.dim(isl.dim_type.set) - len(self.outer)
+        subscripts = tuple(self.name(f"{array.name}_{k}") for k in range(rank))
         if array.role is Role.SCALAR and not _is_determined(touched, len(self.outer)):
             raise CandidateError(f"the scalar {array.name} has several values that {self.loop.name} reduces at once")
         here = tuple(self.name(outer) for outer in self.outer)

@@ -213,15 +213,19 @@ class VectorText:
         return [*laid_out(f"{self.names.value} = {computed}", indent), indent + form.store(target, self.names.value)]
 
     def _accumulated(self, call: Call, arguments: Mapping[str, Affine], form: _VectorForm) -> str:
-        """The assignment to an accumulator of what a statement reduces; empty where it has none. Raises NoVectorForm."""
+        """The assignment to an accumulator of what a statement reduces; empty where it has none.
+
+        Raises NoVectorForm.
+        """
         reduction = reduction_of(self.nest, self.nest.statement(call.statement)) if form.axis.accumulators else None
         if reduction is None:
             return ""
         element = (reduction.array, self.subscripts_of(access_of(reduction), arguments))
         names = (a.names for a in form.axis.accumulators if (a.array, a.subscripts) == element)
-        name = next(names, (None,))[call.partial]
-        if name is None:
+        own = next(names, None)
+        if own is None:
             return ""
+        name = own[call.partial]
         value, register = form.vector_of(parsed(reduction.value)), ast.Name(name, ast.Load())
         match reduction.operator:
             case Operator.SUM:

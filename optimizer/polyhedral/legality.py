@@ -2,7 +2,8 @@
 
 No dataflow is needed: every pair of conflicting iterations is known from the original order (`Model.conflicts`); the
 new order must keep each pair, no pair may be split between two iterations of a parallel loop, and vectors must keep the
-order too; but for the pairs of reductions that marked loops leave free (`partial_results`). Nothing is remembered from the steps that led to the tree.
+order too; but for pairs of reductions that marked loops leave free (see `partial_results`). Nothing is remembered from
+the steps that led to the tree.
 """
 
 from __future__ import annotations
@@ -149,8 +150,11 @@ def broken_by_vectors(model: Model, timed: tuple[TimedLeaf, ...], loop: Loop) ->
         source, sink = _tuple_names(pairs)
         if source in times and sink in times:
             broken = pairs.intersect(times[source].apply_range(at_once).apply_range(times[sink].reverse()))
-            if {source, sink} <= partial and (source, sink) in model.free_pairs:
-                broken = broken.subtract(model.free_pairs[source, sink])
+            if loop.partials != 1 and (source, sink) in model.free_pairs:
+                free = model.free_pairs[source, sink]
+                turned = times[sink].apply_range(at_once).apply_range(times[source].reverse()).reverse()
+                is_partial = {source, sink} <= partial
+                broken = broken.subtract(free) if is_partial else broken.union(free.intersect(turned))
             if not broken.is_empty():
                 found = found.union(isl.UnionMap.from_map(broken))
     return found

@@ -124,7 +124,7 @@ class Nest:
     """A stand-alone module (preamble and the untouched function without decorators and annotations)."""
     file: str = "<function>"
     reassociates: bool = False
-    """Whether floating-point numbers may be combined in another order than the source's; it is for the caller to say."""
+    """Whether floating-point numbers may be combined in another order than the source's: the caller's choice."""
 
     @property
     def digest(self) -> str:

@@ -1,7 +1,7 @@
 """Statements that only add to an element, or multiply it, or keep the least or greatest: their order may not matter.
 
-It does not matter for whole numbers, which wrap around. Floating-point numbers round, and zeros have signs, so that their
-order is free only where the caller allows another rounding (`Nest.reassociates`).
+It does not matter for whole numbers, which wrap around. Floating-point numbers round, and zeros have signs, so that
+their order is free only where the caller allows another rounding (`Nest.reassociates`).
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ MOST_PARTIALS = 256
 
 @dataclass(frozen=True, slots=True)
 class Reduce(Step):
-    """Let the iterations of a loop add to an element in any order: as lanes, and on threads.
+    """Let a loop reduce in any order.
 
     Sums, products, and `x = min(x, ...)` or max of a loop then keep it neither from being vectorized, nor parallel, nor
     moved. For floating-point numbers only where sums may be rounded in another order.
@@ -78,11 +78,14 @@ def _reducing(nest: Nest, loop: Loop) -> list[Statement]:
         statement = nest.statement(leaf.statement)
         reduction = reduction_of(nest, statement)
         if reduction is not None:
-            moved = set(re.findall(r"[^\W\d]\w*", leaf.values[loop.name])) & set(statement.iterators)
-            fixed = {name for subscript in reduction.subscripts for name in re.findall(r"[^\W\d]\w*", subscript)}
-            if moved - fixed:
+            plain = (text for text in reduction.subscripts if not re.search(r"\b(floor|mod)\b", text))
+            if (_names(leaf.values[loop.name]) & {*statement.iterators}) - _names(" ".join(plain)):
                 found[statement.name] = statement
     return list(found.values())
+
+
+def _names(expression: str) -> set[str]:
+    return set(re.findall(r"[^\W\d]\w*", expression))
 
 
 def _is_free(nest: Nest, loop: Loop) -> bool:
