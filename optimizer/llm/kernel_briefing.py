@@ -32,7 +32,7 @@ from optimizer.wording import seconds_text
 FLOATING_POINT = {
     "strict": "strict: results must have the original's bits",
     "contract": "contract: fused multiply-add is allowed, another order of a sum is not",
-    "reassociate": "reassociate: sums may be rounded in another order",
+    "reassociate": "reassociate: sums may be rounded in another order; reduce gives iterations another one",
 }
 ISL = "autoschedule()"
 CODE = """\
