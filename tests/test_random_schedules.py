@@ -152,7 +152,7 @@ def test_reductions_after_random_steps_give_the_results_of_the_original_but_for_
     checked = 0
     for last in ((Reduce, Parallel), (Reduce, Vectorize), (Reduce, Reduce, Parallel, Vectorize)):
         for schedule, source in legal_schedules(nest, name, 4, last, choose=where_reduced):
-            checked += "_part = " in source
+            checked += "_part = " in source or "_lanes = " in source
             for form in (Form.WATCHED, Form.BACKWARD) if "prange" in source else (Form.PLAIN,):
                 got = run(plain_function(source, "candidate", nest.name, form), inputs(name))
                 for array, value in expected.items():

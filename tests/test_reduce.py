@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from optimizer.codegen.backend import CodeOptions, FloatingPoint
+from optimizer.codegen.export import ExportHeader, export_module
 from optimizer.codegen.numba_source import NumbaBackend
-from optimizer.errors import StepError
+from optimizer.errors import CandidateError, StepError
+from optimizer.kernel_problem import KernelProblem
 from optimizer.measure.commands import Form
 from optimizer.measure.loading import plain_function
 from optimizer.polyhedral.frontend import nest_of_source
@@ -247,7 +249,7 @@ def test_code_gives_the_results_of_the_original(body: str, text: str) -> None:
     assert judge(Model(nest), tree).legal is Legal.YES
     with lanes_of_doubles(2):
         source = NumbaBackend().source(nest, tree, CodeOptions(FloatingPoint.REASSOCIATE))
-    assert "_part" in source
+    assert "_part" in source or "_lanes = " in source
     assert ("Not vectorized" in source) is ("jam" in text), "but for what is left over of several rows"
     for form in (Form.WATCHED, Form.BACKWARD) if "prange" in source else (Form.PLAIN,):
         for n in (0, 1, 2, 3, 5, 8, 13):
@@ -256,3 +258,61 @@ def test_code_gives_the_results_of_the_original(body: str, text: str) -> None:
                 plain_function(nest.original, "original", nest.name, Form.PLAIN)(*expected.values())
                 plain_function(source, "candidate", nest.name, form)(*got.values())
             assert_close(got, expected, f"{text} at {n}, {form}")
+
+
+def test_partial_results_take_no_more_than_the_largest_argument() -> None:
+    problem = KernelProblem.load("gemm", "large", fp="reassociate", threads=2)
+    candidate = problem.parse("distribute(i); reduce(k, 200); interchange(i_2, k); parallel(k)")
+    assert problem.judge(candidate).legal is Legal.YES
+    with pytest.raises(CandidateError, match="the partial results C_part would take 1760 MB, more than the largest"):
+        problem.code(candidate)
+
+
+def test_another_precision_is_named_where_it_would_do() -> None:
+    problem = KernelProblem.load("atax", "mini", threads=2)
+    assert problem.freer(problem.parse("vectorize(j)")) == "reduce(j)"
+    assert problem.freer(problem.parse("reverse(j)")) == "reduce(j)"
+    assert problem.freer(problem.parse("parallel(i_2)")) == "reduce(i_2)"
+    assert problem.freer(problem.parse("distribute(i_2)")) == "", "it is legal as it is"
+
+
+def test_templates_reduce_on_threads_where_that_is_free() -> None:
+    free = KernelProblem.load("atax", "large", fp="reassociate", threads=2)
+    assert any("reduce(i_2_t, 2); parallel(i_2_t)" in str(schedule) for schedule in free.templates())
+    bound = KernelProblem.load("atax", "large", threads=2)
+    assert not any("reduce" in str(schedule) for schedule in bound.templates())
+
+
+HEADER = ExportHeader("", "here", {}, "not measured", "proved", "2026-11-30")
+LOOPS = ("j", "j_2", "j_3", "j_4", "j_5")
+EVERYTHING = """\
+for i in range(n):
+    for j in range(n):
+        x[0] += a[j] * a[i]
+for j in range(n):
+    f[0] -= a[j]
+for j in range(1, n):
+    k[0] = max(k[0], k[j])
+for j in range(n - 1, 0, -1):
+    h[0] = min(h[0], h[j])
+for j in range(2, n):
+    x[1] *= 1.0 + x[j] * 0.01
+"""
+
+
+def test_compiled_code_gives_the_results_of_the_original() -> None:
+    """Each operator and each type; compiled once, with threads."""
+    nest = replace(nest_from(EVERYTHING), reassociates=True)
+    text = "reduce(i, 3); parallel(i); " + "; ".join(f"reduce({j}); vectorize({j}, 4)" for j in LOOPS)
+    tree = parse_schedule(text).apply(nest)
+    assert judge(Model(nest), tree).legal is Legal.YES
+    source = export_module(nest, tree, CodeOptions(FloatingPoint.REASSOCIATE), HEADER)
+    namespace: dict[str, Any] = {}
+    exec(compile(source, "candidate", "exec"), namespace)
+    for n in (2, 3, 4, 9, 31, 64):
+        expected, got = arguments(n), arguments(n)
+        for values in (expected, got) if n == 9 else ():
+            values["k"][:] = np.iinfo(np.int64).min
+        plain_function(nest.original, "original", nest.name, Form.PLAIN)(*expected.values())
+        namespace[nest.name](*got.values())
+        assert_close(got, expected, f"at {n}")

@@ -36,11 +36,12 @@ def accumulators_of(loop: For, lanes: int, text: VectorText, taken: AbstractSet[
     most = loop.partials or max(1, min(MOST_PARTIALS, MOST_ACCUMULATORS // max(1, len(found))))
     trips = most_trips(loop)
     count = most if trips is None else max(1, min(most, trips // lanes))
-    names, accumulators = set(taken), list[Accumulator]()
+    iterators = {name for statement in text.nest.statements for name in statement.iterators}
+    names, accumulators = {*taken, *iterators}, list[Accumulator]()
     for (array, subscripts), call in found.items():
         own: list[str] = []
         for _ in range(count):
-            own.append(free_name(f"{array}_part", names))
+            own.append(free_name(f"{array}_lanes", names))
             names.add(own[-1])
         accumulators.append(Accumulator(call, array, subscripts, tuple(own)))
     return tuple(accumulators)

@@ -46,14 +46,22 @@ class Reduction:
 
 def neutral_text(operator: Operator, dtype: str) -> str:
     """What changes nothing when it is combined with a number, of that type, as Python text."""
-    if operator in (Operator.SUM, Operator.PRODUCT):
-        number = str(int(operator is Operator.PRODUCT))
-        plain = {"float64": f"{number}.0", "int64": number}
-    else:
-        sign = "" if operator is Operator.LEAST else "-"
-        number = f"{sign}np.inf" if dtype in FLOATS else f"{sign}{2 ** (int(dtype[-2:]) - 1) - 1}"
-        plain = {"float64": number, "int64": number}
-    return plain.get(dtype, f"np.{dtype}({number})")
+    match operator:
+        case Operator.SUM | Operator.PRODUCT:
+            number = str(int(operator is Operator.PRODUCT))
+            return {"float64": f"{number}.0", "int64": number}.get(dtype, f"np.{dtype}({number})")
+        case Operator.LEAST | Operator.GREATEST if dtype in FLOATS:
+            number = "np.inf" if operator is Operator.LEAST else "-np.inf"
+            return number if dtype == "float64" else f"np.{dtype}({number})"
+        case Operator.LEAST:
+            return f"np.{dtype}({_greatest(dtype)})"
+        case Operator.GREATEST:
+            # Numba takes the number itself for one without a sign.
+            return f"np.{dtype}(np.{dtype}(-{_greatest(dtype)}) - 1)"
+
+
+def _greatest(dtype: str) -> int:
+    return 2 ** (int(dtype[-2:]) - 1) - 1
 
 
 def reduction_of(nest: Nest, statement: Statement) -> Reduction | None:
