@@ -145,7 +145,7 @@ def test_register_tiles_after_random_steps_give_the_bits_of_the_original(name):
             assert_same_bits(got, expected, f"{name}: {schedule}")
 
 
-@pytest.mark.parametrize("name", ["atax", "correlation", "durbin", "gemver", "layernorm", "lcs", "trisolv"])
+@pytest.mark.parametrize("name", ["atax", "correlation", "durbin", "gemver", "layernorm", "trisolv"])
 def test_reductions_after_random_steps_give_the_results_of_the_original_but_for_rounding(name):
     nest = replace(nest_named(name), reassociates=True)
     expected = run(module_function(nest.original, nest.name), inputs(name))

@@ -16,6 +16,8 @@ from functools import reduce
 
 import islpy as isl
 
+from optimizer.codegen.function_text import names_of
+from optimizer.codegen.module_text import defined_names
 from optimizer.codegen.naming import free_name
 from optimizer.errors import CandidateError
 from optimizer.polyhedral.model import model_of, operation_limit
@@ -70,6 +72,8 @@ class _Expansion:
         things = (*nest.arrays, *nest.arguments, *nest.statements, *nest.loops, *loops(tree))
         iterators = {name for statement in nest.statements for name in statement.iterators}
         taken = {*nest.parameters, *iterators, *(thing.name for thing in things)}
+        taken |= names_of(*nest.prologue, *nest.epilogue, *(s.body for s in nest.statements))
+        taken |= set(defined_names(nest.preamble))
         part = free_name(f"{loop.name}_part", taken)
         outer = tuple(each.name for each in around(tree, loop.name))
         return cls(nest, loop, outer, part, loop.partials or USUAL_PARTIALS, {*taken, part})
