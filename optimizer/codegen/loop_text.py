@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
+from optimizer.codegen.accumulator_text import end_lines, start_lines
 from optimizer.codegen.affine import (
     Affine,
     AllOf,
@@ -87,11 +88,7 @@ class LoopPrinter:
                 case RegisterTile():
                     yield from self._register_tile(part, indent, live)
                 case Reducing():
-                    for line in self.vectors.starts(part):
-                        yield from laid_out(line, indent)
-                    yield from self.lines(part.body, indent, live)
-                    for line in self.vectors.ends(part, self.subscripts):
-                        yield from laid_out(line, indent)
+                    yield from self._reducing(part, indent, live)
         if not parts:
             yield f"{indent}pass"
 
@@ -125,6 +122,14 @@ class LoopPrinter:
         if node.otherwise is not None:
             yield f"{indent}else:"
             yield from self.lines(node.otherwise, indent + INDENT, live)
+
+    def _reducing(self, reducing: Reducing, indent: str, live: AbstractSet[str]) -> Iterator[str]:
+        nest, operations = self.vectors.nest, self.vectors.names.operations
+        for line in start_lines(nest, reducing, operations):
+            yield from laid_out(line, indent)
+        yield from self.lines(reducing.body, indent, live)
+        for line in end_lines(nest, reducing, operations, self.places, self.subscripts):
+            yield from laid_out(line, indent)
 
     def _register_tile(self, tile: RegisterTile, indent: str, live: AbstractSet[str]) -> Iterator[str]:
         """A call of a function of its own: what is compiled for threads is compiled several times."""

@@ -96,7 +96,7 @@ class _Expansion:
             statements.append(self.partial(leaf, reduction, copies[key], turn))
             return replace(leaf, statement=statements[-1].name, values={**leaf.values, self.part: self.part})
 
-        serial = replace(self.loop, is_parallel=False, from_ends=False, partials=1)
+        serial = replace(self.loop, is_parallel=False, from_ends=False, chunk=0, partials=1)
         body = map_leaves(serial, changed)
         starts, ends = list[Node](), list[Node]()
         for (array, operator), copy in copies.items():

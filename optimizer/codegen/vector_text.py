@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from functools import reduce
 from itertools import zip_longest
 
+from optimizer.codegen.accumulator_text import combination
 from optimizer.codegen.affine import Affine, coefficient_of, names_in
 from optimizer.codegen.layout import LINE_LENGTH, laid_out
-from optimizer.codegen.loop_ast import Accumulator, Call, For, Mask, Reducing, RegisterTile, calls
+from optimizer.codegen.loop_ast import Accumulator, Call, For, Mask, RegisterTile, calls
 from optimizer.codegen.naming import free_name
 from optimizer.codegen.python_text import expression_text
 from optimizer.codegen.registers import Register, Registers
 from optimizer.codegen.scalars import is_assigned_first
 from optimizer.codegen.statement_text import ScalarPlace, Subscripts, Substitution, affine_of, parsed
 from optimizer.polyhedral.nest import Access, Nest, Role, Statement
-from optimizer.polyhedral.reductions import Operator, Reduction, access_of, neutral_text, reduction_of
+from optimizer.polyhedral.reductions import access_of, reduction_of
 from optimizer.polyhedral.vector_form import VECTOR_FUNCTIONS, VECTOR_OPERATORS
 
 OPERATIONS = (
@@ -27,16 +27,6 @@ OPERATIONS = (
     *("sum_of_lanes", "product_of_lanes", "least_of_lanes", "greatest_of_lanes"),
 )
 """Of `simd`, that generated code calls by name."""
-
-PAIRWISE = {Operator.LEAST: "minimum", Operator.GREATEST: "maximum"}
-ACROSS = {
-    Operator.SUM: "sum_of_lanes",
-    Operator.PRODUCT: "product_of_lanes",
-    Operator.LEAST: "least_of_lanes",
-    Operator.GREATEST: "greatest_of_lanes",
-}
-WIDE = ("float64", "int64")
-"""What is combined with a number of these types gives one."""
 
 
 class NoVectorForm(Exception):
@@ -226,52 +216,11 @@ class VectorText:
         if own is None:
             return ""
         name = own[call.partial]
-        value, register = form.vector_of(parsed(reduction.value)), ast.Name(name, ast.Load())
-        match reduction.operator:
-            case Operator.SUM:
-                sign = ast.Sub() if reduction.is_subtracted else ast.Add()
-                combined = ast.unparse(ast.BinOp(register, sign, value))
-            case Operator.PRODUCT:
-                combined = ast.unparse(ast.BinOp(register, ast.Mult(), value))
-            case Operator.LEAST | Operator.GREATEST:
-                pairwise = self.names.operations[PAIRWISE[reduction.operator]]
-                combined = f"{pairwise}({name}, {ast.unparse(value)})"
-        if self.nest.array(reduction.array).dtype not in WIDE:
-            combined = f"{self.names.operations['rounded_like']}({name}, {combined})"
+        value = form.vector_of(parsed(reduction.value))
+        combined = combination(self.nest, reduction, name, value, self.names.operations)
         if form.axis.is_masked:
             combined = f"{self.names.operations['select']}({self.names.mask}, {combined}, {name})"
         return f"{name} = {combined}"
-
-    def starts(self, reducing: Reducing) -> Iterator[str]:
-        """The assignments of accumulators that hold nothing yet."""
-        for accumulator in reducing.accumulators:
-            reduction = self._reduction(accumulator)
-            dtype = self.nest.array(reduction.array).dtype
-            nothing = f"{self.names.operations['splat']}({neutral_text(reduction.operator, dtype)}, {reducing.lanes})"
-            for name in accumulator.names:
-                yield f"{name} = {nothing}"
-
-    def ends(self, reducing: Reducing, subscripts: Subscripts) -> Iterator[str]:
-        """The assignments that combine accumulators with their elements."""
-        for accumulator in reducing.accumulators:
-            reduction, call = self._reduction(accumulator), accumulator.call
-            statement = self.nest.statement(call.statement)
-            values = dict(zip(statement.iterators, call.arguments, strict=True))
-            element = Substitution(statement, values, self.places, subscripts).visit(parsed(reduction.element))
-            lanes = self.names.operations[ACROSS[reduction.operator]]
-            match reduction.operator:
-                case Operator.SUM | Operator.PRODUCT as sign:
-                    whole = f" {sign} ".join(accumulator.names)
-                    yield f"{ast.unparse(element)} {sign}= {lanes}({whole})"
-                case Operator.LEAST | Operator.GREATEST as name:
-                    pairwise = self.names.operations[PAIRWISE[name]]
-                    whole = reduce(lambda one, other: f"{pairwise}({one}, {other})", accumulator.names)
-                    yield f"{ast.unparse(element)} = {name}({ast.unparse(element)}, {lanes}({whole}))"
-
-    def _reduction(self, accumulator: Accumulator) -> Reduction:
-        reduction = reduction_of(self.nest, self.nest.statement(accumulator.call.statement))
-        assert reduction is not None, "only what reduces has accumulators"
-        return reduction
 
 
 @dataclass(frozen=True, slots=True)
