@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import runpy
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -300,19 +302,19 @@ for j in range(2, n):
 """
 
 
-def test_compiled_code_gives_the_results_of_the_original() -> None:
+def test_compiled_code_gives_the_results_of_the_original(tmp_path: Path) -> None:
     """Each operator and each type; compiled once, with threads."""
     nest = replace(nest_from(EVERYTHING), reassociates=True)
     text = "reduce(i, 3); parallel(i); " + "; ".join(f"reduce({j}); vectorize({j}, 4)" for j in LOOPS)
     tree = parse_schedule(text).apply(nest)
     assert judge(Model(nest), tree).legal is Legal.YES
     source = export_module(nest, tree, CodeOptions(FloatingPoint.REASSOCIATE), HEADER)
-    namespace: dict[str, Any] = {}
-    exec(compile(source, "candidate", "exec"), namespace)
+    (tmp_path / "reduced.py").write_text(source)
+    module = runpy.run_path(str(tmp_path / "reduced.py"), run_name="reduced")
     for n in (2, 3, 4, 9, 31, 64):
         expected, got = arguments(n), arguments(n)
         for values in (expected, got) if n == 9 else ():
             values["k"][:] = np.iinfo(np.int64).min
         plain_function(nest.original, "original", nest.name, Form.PLAIN)(*expected.values())
-        namespace[nest.name](*got.values())
+        module[nest.name](*got.values())
         assert_close(got, expected, f"at {n}")

@@ -117,7 +117,7 @@ def iteration_price(model: Model, leaf: Leaf, loop: str, is_parallel: bool) -> f
     """The price of an iteration of the leaf in this innermost loop; `is_parallel`: whether the loop carries nothing."""
     jumps = strides(model, leaf, loop)
     strided = sum(jump > 1 for jump in jumps)
-    if not is_parallel and not _is_free_sum(model, leaf, loop):
+    if not is_parallel and (strided or not _is_free_sum(model, leaf, loop)):
         return CARRIED + STRIDED * strided
     if strided:
         return 1.0 + STRIDED * strided

@@ -26,22 +26,39 @@ ROWS = 8
 loaded for all of them."""
 
 
-def reductions(draft: Draft, threads: int) -> Iterator[Draft]:
-    """The draft with partial results: on threads, with blocks of rows and plain; and as vectors. None where the order
-    of reductions is not free."""
-    if not any(Reduce.options(draft.model.nest, draft.tree)):
+def shared_reductions(draft: Draft, threads: int, *, several_parts: bool) -> Iterator[Draft]:
+    """The draft with partial results for each thread, in blocks of rows and plain; none where the order of reductions
+    is not free, or threads need none.
+
+    `several_parts`: only in loops of several parts, which may use the same rows. Those of one part often have another
+    loop that needs no partial results.
+    """
+    if threads == 1 or not any(Reduce.options(draft.model.nest, draft.tree)):
         return
     shared, jammed = draft, draft
-    for part in _parts(draft.tree) if threads > 1 else ():
-        if isinstance(part, Loop) and not draft.is_parallel(part.name):
+    for part in _parts(draft.tree):
+        if isinstance(part, Loop) and not draft.is_parallel(part.name) and _has_parts(part) >= several_parts:
             shared = _on_threads(shared, part.name, threads) or shared
             jammed = _in_rows(jammed, part.name, threads) or jammed
-    vectors = _with_vectors(shared)
-    yield from (found for found in (jammed, vectors, shared) if found is not draft)
+    yield from (found for found in (jammed, shared) if found is not draft)
+
+
+def vector_reductions(draft: Draft) -> Iterator[Draft]:
+    """The draft with vectors of partial results in each innermost loop that reduces and walks along memory."""
+    vectors = draft
+    for loop in tuple(loops(draft.tree)):
+        if not any(loops(loop.body)) and not loop.is_parallel and _walks(draft, loop):
+            vectors = vectors.then(Reduce(loop.name), Vectorize(loop.name)) or vectors
+    if vectors is not draft:
+        yield vectors
 
 
 def _parts(tree: Node) -> tuple[Node, ...]:
     return tree.parts if isinstance(tree, Sequence) else (tree,)
+
+
+def _has_parts(loop: Loop) -> bool:
+    return isinstance(loop.body, Sequence)
 
 
 def _on_threads(draft: Draft, loop: str, threads: int) -> Draft | None:
@@ -62,14 +79,6 @@ def _in_rows(draft: Draft, loop: str, threads: int) -> Draft | None:
     for name in (loop, *apart.new_loops(shared)):
         apart = apart.then(UnrollAndJam(name, ROWS)) or apart
     return apart
-
-
-def _with_vectors(draft: Draft) -> Draft:
-    """With vectors of partial results in each innermost loop that reduces and walks along memory."""
-    for loop in tuple(loops(draft.tree)):
-        if not any(loops(loop.body)) and not loop.is_parallel and _walks(draft, loop):
-            draft = draft.then(Reduce(loop.name), Vectorize(loop.name)) or draft
-    return draft
 
 
 def _walks(draft: Draft, loop: Loop) -> bool:
