@@ -23,6 +23,7 @@ from optimizer.codegen.loop_text import INDENT, LoopPrinter, counting_iterators
 from optimizer.codegen.module_text import decorated_functions, defined_names, import_lines, without_imports
 from optimizer.codegen.naming import free_name, name_iterators
 from optimizer.codegen.packing import write_packs
+from optimizer.codegen.partial_arrays import with_partial_arrays
 from optimizer.codegen.private_memory import private_memory, with_allocations, with_guards
 from optimizer.codegen.register_tiles import write_register_tiles
 from optimizer.codegen.scalars import scalar_arrays
@@ -77,6 +78,7 @@ class NumbaBackend:
 
 def module_parts(nest: Nest, tree: Node, options: CodeOptions) -> ModuleParts:
     """The module for a schedule, in pieces; raises as `Backend.source` does."""
+    nest, tree = with_partial_arrays(nest, tree)
     memory = private_memory(nest, tree)
     nest, tree = with_twins_merged(memory.nest, tree)
     source_names = _source_names(nest)

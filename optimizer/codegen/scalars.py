@@ -18,7 +18,19 @@ import islpy as isl
 
 from optimizer.codegen.affine import Affine, largest, number
 from optimizer.codegen.isl_ast import expression_of
-from optimizer.codegen.loop_ast import Allocate, Bind, Block, Call, For, If, LoopNode, RegisterTile, calls, walk
+from optimizer.codegen.loop_ast import (
+    Allocate,
+    Bind,
+    Block,
+    Call,
+    For,
+    If,
+    LoopNode,
+    Reducing,
+    RegisterTile,
+    calls,
+    walk,
+)
 from optimizer.errors import CandidateError
 from optimizer.polyhedral.model import operation_limit
 from optimizer.polyhedral.nest import Access, Array, Nest, Role, Statement
@@ -131,7 +143,7 @@ def _dominates(nest: Nest, node: LoopNode, scalar: str, assigned: bool) -> tuple
             fine_then, after_then = _dominates(nest, then, scalar, assigned)
             fine_else, after_else = _dominates(nest, otherwise or Block(), scalar, assigned)
             return fine_then and fine_else, after_then and after_else
-        case For():
+        case For() | Reducing():
             return _dominates(nest, node.body, scalar, assigned)[0], assigned
         case RegisterTile():
             return _dominates(nest, node.loop, scalar, assigned)

@@ -9,7 +9,20 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from optimizer.codegen.affine import names_in_condition, number, variable
-from optimizer.codegen.loop_ast import Bind, Block, For, If, LoopNode, Mask, block_of, calls, substitute_names, walk
+from optimizer.codegen.lane_results import accumulators_of, has_iterations, with_partial
+from optimizer.codegen.loop_ast import (
+    Bind,
+    Block,
+    For,
+    If,
+    LoopNode,
+    Mask,
+    Reducing,
+    block_of,
+    calls,
+    substitute_names,
+    walk,
+)
 from optimizer.codegen.naming import free_name
 from optimizer.codegen.unroll import main_and_rest, most_trips
 from optimizer.codegen.vector_text import NoVectorForm, VectorText
@@ -58,7 +71,8 @@ def _vectors(loop: For, text: VectorText, taken: AbstractSet[str]) -> LoopNode:
     trips = most_trips(loop)
     if trips is not None and trips < lanes:
         raise NoVectorForm(f"it has at most {trips} iterations, a vector {lanes} lanes")
-    main = replace(loop, vector=lanes)
+    accumulators = accumulators_of(loop, lanes, text, taken)
+    main = replace(loop, vector=lanes, accumulators=accumulators)
     iterator = variable(loop.iterator)
     mask = Mask(iterator, iterator, loop.stop)
     if loop.step < 0:
@@ -72,7 +86,19 @@ def _vectors(loop: For, text: VectorText, taken: AbstractSet[str]) -> LoopNode:
         _check_form(rest, text)
     except NoVectorForm:
         rest = replace(loop, vector=1)
-    return main_and_rest(main, lanes, rest, free_name(f"{loop.iterator}_rest", taken))
+    name = free_name(f"{loop.iterator}_rest", taken)
+    if not accumulators:
+        return main_and_rest(main, lanes, rest, name)
+    count = len(accumulators[0].names)
+    main = replace(main, body=_copies(main, lanes, count))
+    return If(has_iterations(loop), Reducing(accumulators, lanes, main_and_rest(main, lanes * count, rest, name)))
+
+
+def _copies(loop: For, lanes: int, count: int) -> LoopNode:
+    """The body for that many vectors one after the other, each with partial results of its own."""
+    places = (variable(loop.iterator) + number(copy * lanes * loop.step) for copy in range(count))
+    bodies = (substitute_names(loop.body, {loop.iterator: place}) for place in places)
+    return block_of(*(with_partial(body, copy) for copy, body in enumerate(bodies)))
 
 
 def _check_form(loop: For, text: VectorText) -> None:

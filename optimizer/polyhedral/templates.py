@@ -21,6 +21,7 @@ from optimizer.polyhedral.locality import START_OF_THREADS, iteration_price, tre
 from optimizer.polyhedral.model import Model, model_of
 from optimizer.polyhedral.nest import Nest
 from optimizer.polyhedral.private_arrays import model_for
+from optimizer.polyhedral.reduce_templates import shared_reductions, vector_reductions
 from optimizer.polyhedral.register_templates import eliminations, register_tilings
 from optimizer.polyhedral.schedule import Schedule
 from optimizer.polyhedral.stencil_templates import time_tilings
@@ -77,7 +78,9 @@ def family_of(
     start = Draft(model_for(model, tree), order.steps, tree)
     in_registers = (*register_tilings(start, register_tile, threads), *eliminations(start, register_tile, threads))
     jammed = (both for draft in (*in_registers, start) for both in (*jams(draft, sizes, threads), draft))
-    tilings = _distinct((*time_tilings(start, threads), *jammed, *_tilings(start)))
+    together, shared = (tuple(shared_reductions(start, threads, several_parts=each)) for each in (True, False))
+    vectors = (each for draft in (*shared, start) for each in vector_reductions(draft))
+    tilings = _distinct((*together, *time_tilings(start, threads), *jammed, *shared, *vectors, *_tilings(start)))
     threaded = [_threaded(tiled, sizes) if threads > 1 else tiled for tiled in tilings]
     drafts = [*chain.from_iterable(map(_with_vectors, threaded)), *threaded]
     price = min(tree_price(draft.model, draft.tree, sizes, draft.is_parallel, threads) for draft in drafts)
