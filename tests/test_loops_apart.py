@@ -54,6 +54,8 @@ def test_the_loop_becomes_a_function_of_what_it_uses():
         ["for i in prange(n):", "    if i == 0:", "        s = 1.0", "    x[i] = s"],
         ["for i in prange(n):", "    if x[i] < 0.0:", "        return"],
         ["for i in prange(n):", "    x[i] = max([A[i, j] for j in range(n)])"],
+        ["for i in prange(0, n, 2):", "    x[i] = 1.0"],
+        ["for i in prange(n): x[i] = 1.0"],
         ["in_threads = 0", "for i in prange(n):", "    x[i] = in_threads"],
         ["for i in range(n):", "    x[i] = 1.0"],
     ],

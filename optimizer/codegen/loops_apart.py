@@ -80,8 +80,15 @@ class _Parts:
         """What stands for the loop; `after`: names that may be read when it is over."""
         assert isinstance(loop.iter, ast.Call)
         own, target = assigned([loop]), loop.target
+        header_end = loop.iter.end_lineno or 0
+        is_usual = len(loop.iter.args) in (1, 2) and not loop.iter.keywords and loop.body[0].lineno > header_end
         leaves = any(isinstance(node, ast.Return | ast.Break | ast.Continue) for node in ast.walk(loop))
-        if leaves or not isinstance(target, ast.Name) or own & (after | (read_first(loop.body) - {target.id})):
+        if (
+            leaves
+            or not is_usual
+            or not isinstance(target, ast.Name)
+            or own & (after | (read_first(loop.body) - {target.id}))
+        ):
             raise NotUnderstoodError
         of_function = assigned([self.function]) | {
             node.arg for node in ast.walk(self.function.args) if isinstance(node, ast.arg)
@@ -91,7 +98,7 @@ class _Parts:
         self.taken.add(name)
         first, last = (free_name(end, read([self.function]) | of_function) for end in ("first", "last"))
         indent = " " * loop.col_offset
-        body = self.source[loop.iter.end_lineno or 0 : loop.end_lineno]
+        body = self.source[header_end : loop.end_lineno]
         self.made += [
             self.decorator,
             *_head(name, [first, last, *given]),
