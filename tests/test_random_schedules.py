@@ -14,6 +14,7 @@ import pytest
 
 from kernels import catalog
 from optimizer.codegen.backend import CodeOptions, FloatingPoint
+from optimizer.codegen.loops_apart import with_loops_apart
 from optimizer.codegen.numba_source import NumbaBackend
 from optimizer.errors import CandidateError, StepError
 from optimizer.measure.commands import Form
@@ -116,6 +117,13 @@ def nest_named(name: str) -> Nest:
     return nest_of_file(f"{entry.load().__file__}:{entry.function}")
 
 
+def function_with_loops_apart(source: str, name: str) -> Any:
+    apart = with_loops_apart(source)
+    assert "in_threads(" in apart
+    assert "prange(" not in apart
+    return plain_function(f"from optimizer.codegen.threads import in_threads\n{apart}", "candidate", name)
+
+
 @pytest.mark.parametrize(
     ("name", "count"),
     [
@@ -130,6 +138,9 @@ def test_generated_code_gives_the_bits_of_the_original(name, count):
         for form in (Form.WATCHED, Form.BACKWARD) if "prange" in source else (Form.PLAIN,):
             got = run(plain_function(source, "candidate", nest.name, form), inputs(name))
             assert_same_bits(got, expected, f"{name}: {schedule}")
+        if "prange" in source:
+            got = run(function_with_loops_apart(source, nest.name), inputs(name))
+            assert_same_bits(got, expected, f"{name}: {schedule}, loops apart")
 
 
 @pytest.mark.parametrize("name", ["covariance", "gemm", "matmul", "matmul-float32", "symm", "trmm"])
