@@ -76,11 +76,14 @@ def family_of(
     model = model_of(nest)
     tree = order.apply(nest)
     start = Draft(model_for(model, tree), order.steps, tree)
-    in_registers = (*register_tilings(start, register_tile, threads), *eliminations(start, register_tile, threads))
+    blocked = eliminations(start, register_tile, threads)
+    in_registers = register_tilings(start, register_tile, threads)
     jammed = (both for draft in (*in_registers, start) for both in (*jams(draft, sizes, threads), draft))
     together, shared = (tuple(shared_reductions(start, threads, several_parts=each)) for each in (True, False))
     vectors = (each for draft in (*shared, start) for each in vector_reductions(draft))
-    tilings = _distinct((*together, *time_tilings(start, threads), *jammed, *shared, *vectors, *_tilings(start)))
+    tilings = _distinct(
+        (*together, *time_tilings(start, threads), *blocked, *jammed, *shared, *vectors, *_tilings(start))
+    )
     threaded = [_threaded(tiled, sizes) if threads > 1 else tiled for tiled in tilings]
     drafts = [*chain.from_iterable(map(_with_vectors, threaded)), *threaded]
     price = min(tree_price(draft.model, draft.tree, sizes, draft.is_parallel, threads) for draft in drafts)
