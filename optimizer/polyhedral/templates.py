@@ -15,6 +15,7 @@ from typing import cast
 
 import joblib
 
+from optimizer.polyhedral.column_templates import in_columns
 from optimizer.polyhedral.draft import Draft
 from optimizer.polyhedral.jam_templates import jams
 from optimizer.polyhedral.locality import START_OF_THREADS, iteration_price, tree_price
@@ -98,6 +99,7 @@ def _orders(model: Model) -> Iterator[Draft]:
         innermost_apart = _taken_apart(base, only_innermost=True)
         for apart in _distinct((base, innermost_apart, _taken_apart(innermost_apart, only_innermost=False))):
             orders += (apart, _ordered(apart))
+        orders += (_ordered(_taken_apart(cut, only_innermost=False)) for cut in in_columns(base))
     return _distinct((*orders, *_split(start), *_privatized(start)))
 
 
