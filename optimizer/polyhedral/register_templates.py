@@ -200,8 +200,8 @@ def _updated(parts: list[str], draft: Draft, update: list[str], shape: tuple[int
 def _rows_together(draft: Draft, part: str) -> Draft:
     """Several rows at a time in the columns of a block, the first of what a loop runs."""
     columns = next(chain for chain in chains(loop_named(draft.tree, part)) if not any(loops(chain[-1].body)))
-    for loop in reversed(columns):
-        if loop.unroll == 1 and all(_written_jump(draft, leaf, loop.name) > 1 for leaf in leaves(loop)):
+    for loop in reversed(columns) if columns[-1].unroll == 1 else ():
+        if all(_written_jump(draft, leaf, loop.name) > 1 for leaf in leaves(loop)):
             return draft.then(UnrollAndJam(loop.name, ROWS_TOGETHER)) or draft
     return draft
 
