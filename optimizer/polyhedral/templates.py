@@ -15,6 +15,7 @@ from typing import cast
 
 import joblib
 
+from optimizer.polyhedral.column_templates import in_columns
 from optimizer.polyhedral.draft import Draft
 from optimizer.polyhedral.jam_templates import jams
 from optimizer.polyhedral.locality import START_OF_THREADS, iteration_price, tree_price
@@ -76,11 +77,14 @@ def family_of(
     model = model_of(nest)
     tree = order.apply(nest)
     start = Draft(model_for(model, tree), order.steps, tree)
-    in_registers = (*register_tilings(start, register_tile, threads), *eliminations(start, register_tile, threads))
+    blocked = eliminations(start, register_tile, threads)
+    in_registers = register_tilings(start, register_tile, threads)
     jammed = (both for draft in (*in_registers, start) for both in (*jams(draft, sizes, threads), draft))
     together, shared = (tuple(shared_reductions(start, threads, several_parts=each)) for each in (True, False))
     vectors = (each for draft in (*shared, start) for each in vector_reductions(draft))
-    tilings = _distinct((*together, *time_tilings(start, threads), *jammed, *shared, *vectors, *_tilings(start)))
+    tilings = _distinct(
+        (*together, *time_tilings(start, threads), *blocked, *jammed, *shared, *vectors, *_tilings(start))
+    )
     threaded = [_threaded(tiled, sizes) if threads > 1 else tiled for tiled in tilings]
     drafts = [*chain.from_iterable(map(_with_vectors, threaded)), *threaded]
     price = min(tree_price(draft.model, draft.tree, sizes, draft.is_parallel, threads) for draft in drafts)
@@ -95,6 +99,7 @@ def _orders(model: Model) -> Iterator[Draft]:
         innermost_apart = _taken_apart(base, only_innermost=True)
         for apart in _distinct((base, innermost_apart, _taken_apart(innermost_apart, only_innermost=False))):
             orders += (apart, _ordered(apart))
+        orders += (_ordered(_taken_apart(cut, only_innermost=False)) for cut in in_columns(base))
     return _distinct((*orders, *_split(start), *_privatized(start)))
 
 

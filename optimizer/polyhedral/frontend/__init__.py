@@ -4,7 +4,7 @@ In the order of processing: `finding` and `live_source` get the text and the fun
 top level of the module; `signature` and `shapes` the arguments; `names` and `scope` say what each name means; `body`
 walks the statements, with `ranges`, `expressions` (`affine`, `functions`, `local_arrays`) and `rejections`; `scalars`,
 `renaming` and `dtypes` sort out the scalar variables; `original` cuts out what is printed again; `bounds` proves that
-subscripts stay inside their arrays; `build` calls them all.
+subscripts stay inside their arrays; `stored_scalars` puts elements in the place of scalars; `build` calls them all.
 """
 
 from optimizer.polyhedral.frontend.bounds import check_bounds

@@ -19,6 +19,7 @@ from optimizer.polyhedral.frontend.scope import ArrayInfo, Scope
 from optimizer.polyhedral.frontend.shapes import Shapes, read_shapes
 from optimizer.polyhedral.frontend.signature import Signature, read_signature
 from optimizer.polyhedral.frontend.source import Module
+from optimizer.polyhedral.frontend.stored_scalars import with_scalars_in_elements
 from optimizer.polyhedral.nest import Argument, ArgumentKind, Array, Nest, Role, Statement
 from optimizer.polyhedral.tree import Node
 
@@ -63,7 +64,7 @@ def build_nest(module: Module, function: ast.FunctionDef, examples: Mapping[str,
         draft = walker.drafts[int(violation.statement.name[1:])]
         hint = "make the array larger or the loop shorter"
         raise module.source.error(_place(draft, violation), violation.message, hint)
-    return within_bounds(nest)
+    return with_scalars_in_elements(within_bounds(nest))
 
 
 def _assemble(
