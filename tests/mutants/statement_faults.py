@@ -10,7 +10,7 @@ from tests.mutants.site import Site, computes_data, statements
 
 
 def is_data_statement(site: Site) -> bool:
-    return isinstance(site.node, ast.Assign | ast.AugAssign) and computes_data(site.node)
+    return isinstance(site.node, ast.Assign | ast.AugAssign) and computes_data(site.node, site.function)
 
 
 def is_augmented(site: Site) -> bool:
@@ -18,7 +18,7 @@ def is_augmented(site: Site) -> bool:
 
 
 def is_plain(site: Site) -> bool:
-    return isinstance(site.node, ast.Assign) and computes_data(site.node)
+    return isinstance(site.node, ast.Assign) and computes_data(site.node, site.function)
 
 
 def is_initial(site: Site) -> bool:
