@@ -158,7 +158,7 @@ def computes_data(statement: ast.stmt, function: ast.FunctionDef) -> bool:
         case ast.Assign(value=ast.Call(func=ast.Attribute(value=ast.Name("np"), attr="zeros" | "empty" | "ones"))):
             return False
         case ast.Assign(value=value):
-            return _is_data(value, _vector_names(function))
+            return _is_data(value, vector_names(function))
         case _:
             return False
 
@@ -174,7 +174,7 @@ def _is_data(value: ast.expr, vectors: frozenset[str]) -> bool:
 
 
 @lru_cache(maxsize=64)
-def _vector_names(function: ast.FunctionDef) -> frozenset[str]:
+def vector_names(function: ast.FunctionDef) -> frozenset[str]:
     """The variables that a function loads vectors into."""
     return frozenset(
         node.targets[0].id
@@ -229,9 +229,12 @@ def called(node: ast.AST) -> str:
             return ""
 
 
-def has_vectors(node: ast.AST) -> bool:
-    """Whether it computes with vectors."""
-    return any(called(inner) in MAKES_VECTORS for inner in ast.walk(node))
+def has_vectors(node: ast.AST, variables: frozenset[str] = frozenset()) -> bool:
+    """Whether it computes with vectors, some of which may be in these variables."""
+    return any(
+        called(inner) in (*MAKES_VECTORS, *LOADS) or (isinstance(inner, ast.Name) and inner.id in variables)
+        for inner in ast.walk(node)
+    )
 
 
 def is_range(node: ast.AST, *names: str) -> bool:
