@@ -27,7 +27,7 @@ SMALL = {
     ("kernel", "end"),
     [
         ("jacobi-2d", "vectorize(j_3)\ntile(t=16, i=32)\nwavefront(t_t, i_t)"),
-        ("heat-3d", "vectorize(k_3)\ntile(t=4, i=8, j=8)\nwavefront(t_t, i_t)"),
+        ("heat-3d", "vectorize(k_3)\ntile(t=4, i=8, j=4)\nwavefront(t_t, i_t)"),
         ("seidel-2d", "skew(j, by=i)\ntile(t=8, i=32)\nwavefront(t_t, i_t)\nunroll_and_jam(i, 8)"),
     ],
 )

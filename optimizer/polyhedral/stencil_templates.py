@@ -17,7 +17,7 @@ from optimizer.polyhedral.steps.vectorize import Vectorize
 from optimizer.polyhedral.steps.wavefront import Wavefront
 from optimizer.polyhedral.tree import Leaf, Loop, loops
 
-VECTOR_TILES = {2: (16, 32), 3: (4, 8, 8)}
+VECTOR_TILES = {2: (16, 32), 3: (4, 8, 4)}
 """Sizes for the loops around rows of vectors, from the sweeps in: what a tile touches fits the second-level cache."""
 ROW_TILES = (8, 32)
 """Sizes for the sweeps and the rows of a recurrence."""
