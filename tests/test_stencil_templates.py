@@ -29,7 +29,7 @@ SMALL = {
     [
         ("jacobi-2d", "vectorize(j_3)\ntile(t=16, i=32)\nwavefront(t_t, i_t)"),
         ("heat-3d", "vectorize(k_3)\ntile(t=4, i=8, j=4)\nwavefront(t_t, i_t)"),
-        ("lcs", "tile(i_4=128, j_4=512)\nwavefront(i_4_t, j_4_t)"),
+        ("lcs", "tile(i_2=128, j_2=512)\nwavefront(i_2_t, j_2_t)"),
         ("seidel-2d", "skew(j, by=i)\ntile(t=8, i=32)\nwavefront(t_t, i_t)\nunroll_and_jam(i, 8)"),
     ],
 )
