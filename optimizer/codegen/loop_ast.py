@@ -29,6 +29,19 @@ class Bind:
 
 
 @dataclass(frozen=True, slots=True)
+class Boundary:
+    """Gives a name, for the rest of the block, to a value from `start` to less than `lanes` after it: where a vector
+    begins at a multiple of its size in memory."""
+
+    name: str
+    start: Affine
+    array: str
+    subscripts: tuple[Affine, ...]
+    """At `start`; the last one grows with the value."""
+    lanes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Allocate:
     """Gets memory for an array that it has for the rest of the block."""
 
@@ -153,7 +166,7 @@ class RegisterTile:
         return tuple(calls(self.loop.body))
 
 
-LoopNode: TypeAlias = Call | Bind | Allocate | Block | If | For | RegisterTile | Reducing
+LoopNode: TypeAlias = Call | Bind | Boundary | Allocate | Block | If | For | RegisterTile | Reducing
 
 
 def block_of(*parts: LoopNode) -> LoopNode:
@@ -168,7 +181,7 @@ def walk(node: LoopNode) -> Iterator[LoopNode]:
     """Every node, outer before inner, in order of the text."""
     yield node
     match node:
-        case Call() | Bind() | Allocate():
+        case Call() | Bind() | Boundary() | Allocate():
             return
         case Block(parts):
             for part in parts:
@@ -191,7 +204,7 @@ def variables(node: LoopNode) -> frozenset[str]:
     """The names that loops and bindings give."""
     inner = tuple(walk(node))
     iterators = {part.iterator for part in inner if isinstance(part, For)}
-    return frozenset(iterators | {part.name for part in inner if isinstance(part, Bind)})
+    return frozenset(iterators | {part.name for part in inner if isinstance(part, Bind | Boundary)})
 
 
 def is_innermost(loop: For) -> bool:
@@ -227,5 +240,5 @@ def substitute_names(node: LoopNode, values: Mapping[str, Affine]) -> LoopNode:
                 body=substitute_names(node.body, values),
                 mask=None if node.mask is None else node.mask.with_values(values),
             )
-        case RegisterTile() | Reducing():
+        case Boundary() | RegisterTile() | Reducing():
             raise ValueError("register tiles and vectors are made last")

@@ -27,6 +27,7 @@ from optimizer.codegen.loop_ast import (
     Allocate,
     Bind,
     Block,
+    Boundary,
     Call,
     For,
     HeldElement,
@@ -71,6 +72,9 @@ class LoopPrinter:
                     yield from self._call(part, indent, live, bound)
                 case Bind(name, value):
                     yield from laid_out(f"{name} = {expression_text(value)}", indent)
+                    live = live | {name}
+                case Boundary(name):
+                    yield from laid_out(f"{name} = {self.vectors.boundary_text(part)}", indent)
                     live = live | {name}
                 case Allocate(array, dtype, extents, fill):
                     allocation = allocation_text(fill, dtype, [expression_text(extent) for extent in extents])

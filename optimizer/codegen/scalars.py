@@ -22,6 +22,7 @@ from optimizer.codegen.loop_ast import (
     Allocate,
     Bind,
     Block,
+    Boundary,
     Call,
     For,
     If,
@@ -126,7 +127,7 @@ def is_assigned_first(nest: Nest, body: LoopNode, scalar: str) -> bool:
 def _dominates(nest: Nest, node: LoopNode, scalar: str, assigned: bool) -> tuple[bool, bool]:
     """Whether every read in here comes after an assignment; and whether one has certainly happened at the end."""
     match node:
-        case Bind() | Allocate():
+        case Bind() | Boundary() | Allocate():
             return True, assigned
         case Call(statement):
             accesses = _accesses(nest, statement, scalar)

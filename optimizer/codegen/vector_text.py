@@ -11,7 +11,7 @@ from itertools import zip_longest
 from optimizer.codegen.accumulator_text import combination
 from optimizer.codegen.affine import Affine, coefficient_of, names_in
 from optimizer.codegen.layout import LINE_LENGTH, laid_out
-from optimizer.codegen.loop_ast import Accumulator, Call, For, Mask, RegisterTile, calls
+from optimizer.codegen.loop_ast import Accumulator, Boundary, Call, For, Mask, RegisterTile, calls
 from optimizer.codegen.naming import free_name
 from optimizer.codegen.python_text import expression_text
 from optimizer.codegen.registers import Register, Registers
@@ -23,7 +23,7 @@ from optimizer.polyhedral.vector_form import VECTOR_FUNCTIONS, VECTOR_OPERATORS
 
 OPERATIONS = (
     *("load", "gather", "store", "scatter", "splat", "minimum", "maximum", "sqrt", "select"),
-    *("rounded_like", "load_masked", "gather_masked", "store_masked", "lanes_between"),
+    *("rounded_like", "load_masked", "gather_masked", "store_masked", "lanes_between", "to_boundary"),
     *("sum_of_lanes", "product_of_lanes", "least_of_lanes", "greatest_of_lanes"),
 )
 """Of `simd`, that generated code calls by name."""
@@ -105,6 +105,12 @@ class VectorText:
         """The assignment of the mask of a loop that has one."""
         assert loop.mask is not None
         return f"{self.names.mask} = {self._mask_text(loop.mask, loop.vector)}"
+
+    def boundary_text(self, boundary: Boundary) -> str:
+        """The value that it names."""
+        place = _tuple([expression_text(subscript) for subscript in boundary.subscripts])
+        distance = f"{self.names.operations['to_boundary']}({boundary.array}, {place}, {boundary.lanes})"
+        return f"{expression_text(boundary.start)} + {distance}"
 
     def check(self, call: Call, axis: VectorAxis) -> None:
         """Raises NoVectorForm for a statement that cannot be printed."""

@@ -25,7 +25,7 @@ from optimizer.polyhedral.private_arrays import model_for
 from optimizer.polyhedral.reduce_templates import shared_reductions, vector_reductions
 from optimizer.polyhedral.register_templates import eliminations, register_tilings
 from optimizer.polyhedral.schedule import Schedule
-from optimizer.polyhedral.stencil_templates import time_tilings
+from optimizer.polyhedral.stencil_templates import plane_tilings, time_tilings
 from optimizer.polyhedral.steps.autoschedule import FUSIONS, Autoschedule
 from optimizer.polyhedral.steps.distribute import Distribute
 from optimizer.polyhedral.steps.privatize import Privatize
@@ -82,9 +82,8 @@ def family_of(
     jammed = (both for draft in (*in_registers, start) for both in (*jams(draft, sizes, threads), draft))
     together, shared = (tuple(shared_reductions(start, threads, several_parts=each)) for each in (True, False))
     vectors = (each for draft in (*shared, start) for each in vector_reductions(draft))
-    tilings = _distinct(
-        (*together, *time_tilings(start, threads), *blocked, *jammed, *shared, *vectors, *_tilings(start))
-    )
+    sweeps = (*time_tilings(start, threads), *plane_tilings(start, threads))
+    tilings = _distinct((*together, *sweeps, *blocked, *jammed, *shared, *vectors, *_tilings(start)))
     threaded = [_threaded(tiled, sizes) if threads > 1 else tiled for tiled in tilings]
     drafts = [*chain.from_iterable(map(_with_vectors, threaded)), *threaded]
     price = min(tree_price(draft.model, draft.tree, sizes, draft.is_parallel, threads) for draft in drafts)

@@ -9,6 +9,7 @@ where one operand is no vector but a number for all lanes. So each lane rounds a
 only a store converts to the type of an array.
 """
 
+from optimizer.codegen.simd.alignment import to_boundary
 from optimizer.codegen.simd.arithmetic import (
     greatest_of_lanes,
     least_of_lanes,
@@ -51,4 +52,5 @@ __all__ = [
     "store",
     "store_masked",
     "sum_of_lanes",
+    "to_boundary",
 ]
