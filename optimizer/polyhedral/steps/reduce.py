@@ -20,17 +20,13 @@ MOST_PARTIALS = 256
 
 @dataclass(frozen=True, slots=True)
 class Reduce(Step):
-    """Let a loop reduce in any order.
-
-    Sums, products, and `x = min(x, ...)` or max of a loop then keep it neither from being vectorized, nor parallel, nor
-    moved. For floating-point numbers only where sums may be rounded in another order.
+    """Let a loop reduce in any order, so that sums, products, `x = min(x, ...)` and max do not keep it from being
+    vectorized, parallel or moved. For floating-point numbers only under --fp reassociate.
 
     args:
         loop: with such a statement whose element it does not move.
-        partials: how many partial results there are. A vectorized loop has that many vectors (left out: up to 4)
-            instead of the element; what they hold is combined after the loop. A parallel loop deals its iterations out
-            to that many (left out: 16) copies of what is reduced, in turn, which are combined in order after it: the
-            result does not depend on the number of threads.
+        partials: how many partial results there are, which are combined in order after the loop: vectors in a
+            vectorized loop (left out: up to 4), copies in a parallel one (left out: 16).
     rewrite:
         for j: s += a[j]   ->   for j: part[j % 4] += a[j]; s += part[0] + part[1] + part[2] + part[3]
         with reduce(j, 4)
