@@ -20,16 +20,14 @@ MOST_PARTIALS = 256
 
 @dataclass(frozen=True, slots=True)
 class Reduce(Step):
-    """Let a loop reduce in any order, so that sums, products, `x = min(x, ...)` and max do not keep it from being
-    vectorized, parallel or moved. For floating-point numbers only under --fp reassociate.
+    """Let a loop reduce in any order.
 
     args:
-        loop: with such a statement whose element it does not move.
-        partials: how many partial results there are, which are combined in order after the loop: vectors in a
-            vectorized loop (left out: up to 4), copies in a parallel one (left out: 16).
+        loop: keeps `x += e`, `x *= e`, `x = min(x, e)` or max, whose x it does not move, in no order; floats need
+            --fp reassociate.
+        partials: how many vectors, or copies for threads, hold partial results.
     rewrite:
-        for j: s += a[j]   ->   for j: part[j % 4] += a[j]; s += part[0] + part[1] + part[2] + part[3]
-        with reduce(j, 4)
+        for j: s += a[j]   ->   for j: part[j % 4] += a[j]; s += part[0] + ... + part[3]        with reduce(j, 4)
     """
 
     name: ClassVar[str] = "reduce"
