@@ -187,9 +187,16 @@ def _quotient(node: ast.expr, operator: ast.operator, left: Affine, right: Affin
     if divisor < 0:
         left, divisor = left.scaled(-1), -divisor
     if isinstance(operator, ast.FloorDiv):
-        return number(left.constant // divisor) if left.is_constant else _term(f"floor(({left})/{divisor})", left.names)
+        return floor_division(left, divisor)
     rest = number(left.constant % divisor) if left.is_constant else _term(f"(({left}) mod {divisor})", left.names)
     return rest.scaled(-1) if right.constant < 0 else rest
+
+
+def floor_division(value: Affine, divisor: int) -> Affine:
+    """Rounded down; the divisor is above 0."""
+    if value.is_constant:
+        return number(value.constant // divisor)
+    return _term(f"floor(({value})/{divisor})", value.names)
 
 
 def _extreme(name: str, sides: list[Affine]) -> Affine:

@@ -10,10 +10,11 @@ from optimizer.errors import SourceError
 from optimizer.polyhedral.frontend.affine import Condition, NotAffine, affine
 from optimizer.polyhedral.frontend.expressions import ExpressionReader, Reading
 from optimizer.polyhedral.frontend.local_arrays import LocalArray, read_local_array
+from optimizer.polyhedral.frontend.lowering import ArrayStatements
 from optimizer.polyhedral.frontend.names import LoopNames, is_reserved
 from optimizer.polyhedral.frontend.ranges import read_range
 from optimizer.polyhedral.frontend.rejections import data_dependent, unsupported
-from optimizer.polyhedral.frontend.scope import Binding, Scope
+from optimizer.polyhedral.frontend.scope import ArrayInfo, Binding, Scope
 from optimizer.polyhedral.nest import Access, SourceLoop
 from optimizer.polyhedral.tree import Leaf, Loop, Node, Sequence, sequence_of
 
@@ -74,10 +75,32 @@ class FunctionWalker:
         *body, last = function.body
         if not isinstance(last, ast.Return):
             return self._block(function.body, Place())
+        if last.value is None or (isinstance(last.value, ast.Constant) and last.value.value is None):
+            return self._block(body, Place())
         tree = self._block(body, Place())
-        if last.value is not None and not (isinstance(last.value, ast.Constant) and last.value.value is None):
-            self.returned = self._returned(last.value)
+        lines, value = self.arrays.returned(last.value)
+        tree = sequence_of(tree, *self._generated(lines, Place()))
+        self.returned = self._returned(value)
         return tree
+
+    @property
+    def arrays(self) -> ArrayStatements:
+        return ArrayStatements(self.scope, self._declare_made)
+
+    def _declare_made(self, name: str, info: ArrayInfo) -> None:
+        self.scope.arrays[name] = info
+        self.locals[name] = LocalArray(info, "empty")
+        for extent in info.extents:
+            self.scope.used |= extent.names
+
+    def _generated(self, lines: list[ast.stmt], place: Place) -> Iterator[Node]:
+        """Statements that were made of one of the source."""
+        outer = self.scope.generated
+        sizes = {name for info in self.scope.arrays.values() for extent in info.extents for name in extent.names}
+        self.scope.generated = frozenset(sizes | set(self.scope.loops.values()))
+        for line in lines:
+            yield from self._statement(line, place)
+        self.scope.generated = outer
 
     def _error(self, node: ast.AST, message: str, hint: str = "") -> SourceError:
         return self.reader.error(node, message, hint)
@@ -90,6 +113,9 @@ class FunctionWalker:
         return sequence_of(*parts)
 
     def _statement(self, node: ast.stmt, place: Place) -> Iterator[Node]:
+        if not self.scope.generated and (lines := self.arrays.lowered(node)) is not None:
+            yield from self._generated(lines, place)
+            return
         match node:
             case ast.Pass() | ast.Expr(value=ast.Constant()) | ast.AnnAssign(value=None):
                 return

@@ -164,6 +164,9 @@ class ExpressionReader:
 
     def _name(self, node: ast.Name, reading: Reading) -> ast.expr:
         name, scope = node.id, self.scope
+        if name in scope.generated:
+            self.scope.used.add(name)
+            return node
         if name in scope.loops:
             return ast.Name(scope.loops[name], ast.Load())
         if name in scope.bindings and scope.bindings[name].is_inlined:

@@ -7,6 +7,7 @@ import copy
 from dataclasses import dataclass, field
 from typing import Any
 
+from optimizer.polyhedral.frontend import dtypes
 from optimizer.polyhedral.frontend.affine import Affine, NotAffine, affine, variable
 from optimizer.polyhedral.frontend.names import FunctionNames
 from optimizer.polyhedral.frontend.source import Module
@@ -47,6 +48,10 @@ class Scope:
     bindings: dict[str, Binding] = field(default_factory=dict[str, Binding])
     prologue: dict[str, ast.expr] = field(default_factory=dict[str, ast.expr])
     """Scalars computed from arguments before the nests -> what they are."""
+    generated: frozenset[str] = frozenset()
+    """Sizes and loops by their unique names, in statements that were made of others."""
+    local_types: dict[str, str] = field(default_factory=dict[str, str])
+    """Scalar variables that were made for array statements -> dtype."""
     used: set[str] = field(default_factory=set[str])
     """Names of integer arguments that occur in a bound, a condition, a subscript or a shape."""
 
@@ -64,6 +69,8 @@ class Scope:
         if (extent := self.extent(node)) is not None:
             return extent
         match node:
+            case ast.Name(id=name) if name in self.generated:
+                return variable(name)
             case ast.Name(id=name) if name in self.loops:
                 return variable(self.loops[name])
             case ast.Name(id=name) if name in self.bindings:
@@ -80,6 +87,22 @@ class Scope:
                 raise NotAffine(node, f"`{ast.unparse(node)}` is not a whole number")
             case _:
                 return None
+
+    def type_of(self, node: ast.expr) -> str | None:
+        """The type of a name or of an element of an array; None while it is not known."""
+        match node:
+            case ast.Subscript(value=ast.Name(id=array)) if array in self.arrays:
+                return self.arrays[array].dtype
+            case ast.Name(id=name) if name in self.local_types:
+                return self.local_types[name]
+            case ast.Name(id=name) if name in self.arguments:
+                return self.arguments[name]
+            case ast.Name(id=name) if name in self.names.assigned:
+                return None
+            case ast.Name(id=name) if name in self.names.loops or name in self.generated:
+                return "int64"
+            case _:
+                return dtypes.constant_type(node, self.module)
 
     def _why_not(self, name: str) -> str:
         if name in self.arrays:
@@ -124,6 +147,8 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         name, scope = node.id, self.scope
+        if name in scope.generated:
+            return node
         if name in scope.loops:
             return ast.Name(scope.loops[name], ast.Load())
         if name in scope.bindings:

@@ -1,0 +1,55 @@
+"""Whole numbers of the source, as positions and sizes: what they are worth, and how the source says it."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from optimizer.polyhedral.frontend.affine import Affine, number, variable
+from optimizer.polyhedral.frontend.scope import expression_of
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """An affine whole number; `node` is Python for it where its value cannot be printed (it divides, or has a `min`)."""
+
+    value: Affine
+    node: ast.expr
+
+    def __add__(self, other: Quantity) -> Quantity:
+        return _joined(self.value + other.value, ast.BinOp(self.node, ast.Add(), other.node))
+
+    def __sub__(self, other: Quantity) -> Quantity:
+        return _joined(self.value - other.value, ast.BinOp(self.node, ast.Sub(), other.node))
+
+    def times(self, factor: int) -> Quantity:
+        return _joined(self.value.scaled(factor), ast.BinOp(self.node, ast.Mult(), ast.Constant(factor)))
+
+    @property
+    def constant(self) -> int | None:
+        """Its value, if it always has the same."""
+        return self.value.constant if self.value.is_constant else None
+
+    def equals(self, other: Quantity) -> bool:
+        """Whether both are the same at all sizes."""
+        return (self.value - other.value).is_constant and (self.value - other.value).constant == 0
+
+
+def whole(value: int) -> Quantity:
+    return Quantity(number(value), ast.Constant(value))
+
+
+def counter(name: str) -> Quantity:
+    """A loop variable."""
+    return Quantity(variable(name), ast.Name(name, ast.Load()))
+
+
+def of_affine(value: Affine) -> Quantity:
+    """Raises `ValueError` for one that has no Python text."""
+    if not value.is_linear:
+        raise ValueError(f"{value} is not linear")
+    return Quantity(value, expression_of(value))
+
+
+def _joined(value: Affine, node: ast.expr) -> Quantity:
+    return Quantity(value, expression_of(value) if value.is_linear else node)
