@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from optimizer.polyhedral.frontend import dtypes
-from optimizer.polyhedral.frontend.affine import Affine, NotAffine, affine, variable
+from optimizer.polyhedral.frontend.affine import Affine, NotAffine, affine, number, variable
 from optimizer.polyhedral.frontend.names import FunctionNames
 from optimizer.polyhedral.frontend.source import Module
 
@@ -93,6 +93,8 @@ class Scope:
         match node:
             case ast.Subscript(value=ast.Name(id=array)) if array in self.arrays:
                 return self.arrays[array].dtype
+            case ast.Subscript(value=ast.Subscript() as row):
+                return self.type_of(row)
             case ast.Name(id=name) if name in self.local_types:
                 return self.local_types[name]
             case ast.Name(id=name) if name in self.arguments:
@@ -118,21 +120,68 @@ class Scope:
     def extent(self, node: ast.expr) -> Affine | None:
         """The size that `A.shape[k]` or `len(A)` reads; None when `node` is neither."""
         match node:
-            case ast.Subscript(value=ast.Attribute(value=ast.Name(id=array), attr="shape"), slice=dimension):
+            case ast.Subscript(value=ast.Attribute(attr="shape") as shape, slice=dimension):
                 try:
                     k = affine(dimension, lambda _: None)
                 except NotAffine:
                     return None
-                extents = self.arrays[array].extents if array in self.arrays else ()
+                extents = self.shape(shape) or ()
                 return extents[k.constant] if -len(extents) <= k.constant < len(extents) else None
-            case ast.Call(func=ast.Name(id="len"), args=[ast.Name(id=array)], keywords=[]) if array in self.arrays:
-                return self.arrays[array].extents[0]
+            case ast.Call(func=ast.Name(id="len"), args=[array], keywords=[]):
+                extents = self._extents(array)
+                return extents[0] if extents else None
+            case ast.Attribute(value=array, attr="size"):
+                extents = self._extents(array)
+                return extents[0] if extents and len(extents) == 1 else None
+            case ast.Attribute(value=array, attr="ndim") if (extents := self._extents(array)) is not None:
+                return number(len(extents))
+            case _:
+                return None
+
+    def shape(self, node: ast.expr) -> tuple[Affine, ...] | None:
+        """The sizes that `A.shape`, `A[i].shape` or `A.shape[:2]` reads; None when `node` is none of these."""
+        match node:
+            case ast.Attribute(value=array, attr="shape"):
+                return self._extents(array)
+            case ast.Subscript(value=ast.Attribute(attr="shape") as whole, slice=ast.Slice() as part):
+                extents = self.shape(whole)
+                return None if extents is None else tuple(extents[k] for k in positions(part, len(extents)))
+            case _:
+                return None
+
+    def _extents(self, node: ast.expr) -> tuple[Affine, ...] | None:
+        """Of an array, of a row `A[i]` of one and of `A.T`; None for anything else."""
+        match node:
+            case ast.Name(id=array) if array in self.arrays:
+                return self.arrays[array].extents
+            case ast.Attribute(value=array, attr="T") if (extents := self._extents(array)) is not None:
+                return extents[::-1]
+            case ast.Subscript(value=array, slice=index) if (extents := self._extents(array)) is not None:
+                given = index.elts if isinstance(index, ast.Tuple) else [index]
+                if len(given) > len(extents) or any(map(_is_over_many, given)):
+                    return None
+                return extents[len(given) :]
             case _:
                 return None
 
     def rewritten(self, node: ast.expr) -> ast.expr:
         """An affine expression or condition over unique loop names and parameters only."""
         return _Rewriter(self).visit(copy.deepcopy(node))
+
+
+def positions(part: ast.Slice, count: int) -> range:
+    """Which of `count` sizes a slice takes; none for one whose bounds are not constants."""
+    try:
+        ends = [None if end is None else ast.literal_eval(end) for end in (part.lower, part.upper, part.step)]
+        return range(count)[slice(*ends)]
+    except (ValueError, TypeError):
+        return range(0)
+
+
+def _is_over_many(node: ast.expr) -> bool:
+    """Whether a subscript takes or makes more than one position."""
+    is_word = isinstance(node, ast.Constant) and not isinstance(node.value, int)
+    return is_word or isinstance(node, ast.Slice) or (isinstance(node, ast.Attribute) and node.attr == "newaxis")
 
 
 class _Rewriter(ast.NodeTransformer):

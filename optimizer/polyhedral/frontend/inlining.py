@@ -1,0 +1,256 @@
+"""Calls of functions of the same file that work on arrays: their statements take the place of the call.
+
+A function of numbers stays a call. The variables of one whose statements are taken in get new names; an argument that
+is a name stands for itself, any other is assigned to a variable first, as Python does.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from optimizer.polyhedral.frontend.expressions import ExpressionReader
+from optimizer.polyhedral.frontend.functions import Impure, check_pure, is_number, is_transparent
+from optimizer.polyhedral.frontend.own_variables import separate_own_variables
+from optimizer.polyhedral.frontend.placing import placed
+from optimizer.polyhedral.frontend.substitution import Substituted
+
+_MAKERS = frozenset(f"numpy.{name}{like}" for name in ("zeros", "ones", "empty", "full") for like in ("", "_like")) | {
+    "numpy.copy",
+    "numpy.eye",
+    "numpy.arange",
+}
+
+
+@dataclass(slots=True)
+class Inliner:
+    reader: ExpressionReader
+
+    def is_wanted(self, call: ast.Call) -> bool:
+        """Whether it is a call of a function that works on arrays."""
+        module, name = self.reader.scope.module, self._name(call)
+        if name is None:
+            return False
+        values = [*call.args, *(word.value for word in call.keywords)]
+        if any(self._is_array(value) for value in values):
+            return True
+        function = module.functions[name]
+        try:
+            check_pure(module, function)
+        except Impure:
+            return any(isinstance(node, ast.Subscript) for node in ast.walk(function))
+        return False
+
+    def writes(self, call: ast.Call) -> bool:
+        """Whether it may change an array that is not its own."""
+        name = self._name(call)
+        return name is not None and _writes(self.reader, self.reader.scope.module.functions[name])
+
+    def taken_in(self, call: ast.Call, targets: tuple[str, ...] = ()) -> tuple[list[ast.stmt], ast.expr | None]:
+        """The statements of the function, and its result.
+
+        Args:
+            targets: Variables that get the result and have no value before: arrays that it makes get these names.
+
+        Raises:
+            SourceError: for a function that calls itself, returns early, or is called with what it does not take.
+        """
+        name = self._name(call)
+        assert name is not None
+        function = self.reader.scope.module.functions[name]
+        self._check(call, function)
+        *body, last = function.body
+        if not isinstance(last, ast.Return):
+            body, last = function.body, ast.Return(None)
+        for early in (node for line in body for node in ast.walk(line) if isinstance(node, ast.Return)):
+            message = f"`{name}` works on arrays and returns before its last line"
+            raise self.reader.error(early, message, "compute the result first, and return it in the last line")
+        values, assignments = self._bound(call, function)
+        names = self._new_names(function, values, last.value, targets)
+        values |= {own: ast.Name(new, ast.Load()) for own, new in names.items()}
+        lines: list[ast.stmt] = [
+            *(ast.Assign([ast.Name(names[own], ast.Store())], value) for own, value in assignments.items()),
+            *(Substituted(values).visit(copy.deepcopy(line)) for line in body),
+        ]
+        lines = [placed(line, call) for line in lines]
+        separate_own_variables(lines, self.reader.scope.names.fresh)
+        self.reader.scope.names.add(lines)
+        if last.value is None or (isinstance(last.value, ast.Constant) and last.value.value is None):
+            return lines, None
+        return lines, Substituted(values).visit(copy.deepcopy(last.value))
+
+    def _name(self, call: ast.Call) -> str | None:
+        scope = self.reader.scope
+        match call.func:
+            case ast.Name(id=name) if name in scope.module.functions and name != scope.function:
+                return name
+            case _:
+                return None
+
+    def _is_array(self, node: ast.expr) -> bool:
+        """Whether it is an array or a part of one that is more than an element."""
+        scope = self.reader.scope
+        match node:
+            case ast.Name(id=name):
+                return name in scope.arrays
+            case ast.Attribute(value=value, attr="T"):
+                return self._is_array(value)
+            case ast.Subscript():
+                root, count, is_part = node, 0, False
+                while isinstance(root, ast.Subscript):
+                    given = root.slice.elts if isinstance(root.slice, ast.Tuple) else [root.slice]
+                    count += len(given)
+                    is_part |= any(isinstance(part, ast.Slice) or _is_word(part) for part in given)
+                    root = root.value
+                if not isinstance(root, ast.Name) or root.id not in scope.arrays:
+                    return self._is_array(root)
+                return is_part or count < len(scope.arrays[root.id].extents)
+            case _:
+                return False
+
+    def _check(self, call: ast.Call, function: ast.FunctionDef) -> None:
+        scope = self.reader.scope
+        for decorator in function.decorator_list:
+            if not is_transparent(scope.module, decorator):
+                message = f"`{function.name}`: decorator `@{ast.unparse(decorator)}` may change what it does"
+                raise self.reader.error(call, message, "only `jit`, `njit` and type checkers are read over")
+        if function.name in _reached(scope.module.functions, function):
+            message = f"`{function.name}` calls itself: recursion is not supported"
+            raise self.reader.error(call, message, "write loops instead")
+        own = {*_stored(function), *(argument.arg for argument in _parameters(function))}
+        for node in (part for line in function.body for part in ast.walk(line) if isinstance(part, ast.Name)):
+            name = node.id
+            is_shadowed = name in scope.arguments or name in scope.arrays or name in scope.names.loops
+            if name not in own and (is_shadowed or name in scope.names.assigned):
+                message = f"`{name}` means something else in `{scope.function}` than in `{function.name}`"
+                raise self.reader.error(node, message, f"give the variable of `{scope.function}` another name")
+
+    def _bound(self, call: ast.Call, function: ast.FunctionDef) -> tuple[dict[str, ast.expr], dict[str, ast.expr]]:
+        """Parameter -> what stands for it, and what has to be assigned to it first."""
+        given = self._given(call, function)
+        stored = _stored(function)
+        direct = {
+            name: value
+            for name, value in given.items()
+            if name not in stored and (isinstance(value, ast.Name | ast.Constant) or self._is_array(value))
+        }
+        return direct, {name: value for name, value in given.items() if name not in direct}
+
+    def _given(self, call: ast.Call, function: ast.FunctionDef) -> dict[str, ast.expr]:
+        arguments = function.args
+        positional = [*arguments.posonlyargs, *arguments.args]
+        defaults = dict(zip([part.arg for part in positional[::-1]], arguments.defaults[::-1], strict=False))
+        defaults |= {
+            part.arg: value
+            for part, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+            if value is not None
+        }
+        for name, value in defaults.items():
+            if not is_number(self.reader.scope.module, value):
+                message = f"`{name}={ast.unparse(value)}` is not a number that is fixed in this module"
+                raise self.reader.error(value, message, "give the argument in the call")
+        is_starred = any(isinstance(value, ast.Starred) for value in call.args)
+        if is_starred or any(word.arg is None for word in call.keywords) or arguments.vararg or arguments.kwarg:
+            message = f"`{function.name}` is called with, or takes, any number of arguments"
+            raise self.reader.error(call, message, "name each argument")
+        given = dict(zip([part.arg for part in positional], call.args, strict=False))
+        words = {word.arg: word.value for word in call.keywords if word.arg}
+        by_name = {part.arg for part in (*arguments.args, *arguments.kwonlyargs)}
+        every = [part.arg for part in _parameters(function)]
+        whole = defaults | given | words
+        is_fitting = len(call.args) <= len(positional) and words.keys() <= by_name - given.keys()
+        if not is_fitting or [name for name in every if name not in whole]:
+            message = f"the arguments do not fit `{function.name}({ast.unparse(arguments)})`"
+            raise self.reader.error(call, message)
+        return {name: whole[name] for name in every}
+
+    def _new_names(
+        self,
+        function: ast.FunctionDef,
+        values: Mapping[str, ast.expr],
+        result: ast.expr | None,
+        targets: tuple[str, ...],
+    ) -> dict[str, str]:
+        """A new name for each variable; arrays that are made to be returned have their target's."""
+        results = result.elts if isinstance(result, ast.Tuple) else [result]
+        parameters = {argument.arg for argument in _parameters(function)}
+        names: dict[str, str] = {}
+        if len(results) == len(targets):
+            for part, target in zip(results, targets, strict=True):
+                if isinstance(part, ast.Name) and part.id not in parameters and part.id not in names:
+                    if _is_made(self.reader, function, part.id):
+                        names[part.id] = target
+        for name in sorted((_stored(function) | parameters) - values.keys() - names.keys()):
+            names[name] = self.reader.scope.names.fresh(name)
+        return names
+
+
+def _is_word(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and not isinstance(node.value, int)
+
+
+def _parameters(function: ast.FunctionDef) -> list[ast.arg]:
+    return [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+
+
+def _stored(function: ast.FunctionDef) -> set[str]:
+    """The names that a function assigns."""
+    found: set[str] = set()
+    for node in (part for line in function.body for part in ast.walk(line)):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()):
+                found.add(name)
+            case _:
+                pass
+    return found
+
+
+def _reached(functions: Mapping[str, ast.FunctionDef], function: ast.FunctionDef) -> set[str]:
+    """Every function that it calls, directly or through others."""
+    found: set[str] = set()
+    pending = [function]
+    while pending:
+        for node in ast.walk(pending.pop()):
+            match node:
+                case ast.Call(func=ast.Name(id=name)) if name in functions and name not in found:
+                    found.add(name)
+                    pending.append(functions[name])
+                case _:
+                    pass
+    return found
+
+
+def _is_made(reader: ExpressionReader, function: ast.FunctionDef, name: str) -> bool:
+    """Whether the variable is an array that the function makes, and nothing else."""
+    made = 0
+    for node in (part for line in function.body for part in ast.walk(line)):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=target)], value=ast.Call(func=called)) if target == name:
+                made += reader.scope.module.resolve(called) in _MAKERS
+            case _:
+                pass
+    return made == 1 and sum(stored == name for stored in _all_stored(function)) == 1
+
+
+def _all_stored(function: ast.FunctionDef) -> list[str]:
+    return [node.id for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+
+
+def _writes(reader: ExpressionReader, function: ast.FunctionDef) -> bool:
+    for node in (part for line in function.body for part in ast.walk(line)):
+        match node:
+            case ast.Subscript(ctx=ast.Store()):
+                names = [part.id for part in ast.walk(node.value) if isinstance(part, ast.Name)]
+                if not all(_is_made(reader, function, name) for name in names):
+                    return True
+            case ast.AugAssign(target=ast.Name(id=name)):
+                if name in {argument.arg for argument in _parameters(function)}:
+                    return True
+            case ast.Call(func=ast.Name(id=name)) if name in reader.scope.module.functions and name != function.name:
+                if _writes(reader, reader.scope.module.functions[name]):
+                    return True
+            case _:
+                pass
+    return False
