@@ -19,8 +19,25 @@ VECTOR_BODIES = {
     "else only": "if x[i] > 0:\n    pass\nelse:\n    y[i] = 3.0",
     "other targets": "if x[i] > y[i]:\n    y[i] = x[i]\nelse:\n    x[i] = y[i]",
     "test is overwritten": "if x[i] > 0:\n    x[i] = -1.0\n    y[i] = x[i]\nelse:\n    y[i] = 5.0",
-    "elif": "if x[i] > 1:\n    y[i] = 1.0\nelif x[i] > 0:\n    y[i] = 2.0\nelif x[i] > -1:\n    x[i] = 0.0\nelse:\n    y[i] = 4.0",
-    "nested": "if x[i] > 0:\n    y[i] = 7.0\n    if y[i] > x[i]:\n        x[i] = 2.0\n    else:\n        y[i] -= 1.0\n    x[i] += 1.0",
+    "elif": (
+        "if x[i] > 1:\n"
+        "    y[i] = 1.0\n"
+        "elif x[i] > 0:\n"
+        "    y[i] = 2.0\n"
+        "elif x[i] > -1:\n"
+        "    x[i] = 0.0\n"
+        "else:\n"
+        "    y[i] = 4.0"
+    ),
+    "nested": (
+        "if x[i] > 0:\n"
+        "    y[i] = 7.0\n"
+        "    if y[i] > x[i]:\n"
+        "        x[i] = 2.0\n"
+        "    else:\n"
+        "        y[i] -= 1.0\n"
+        "    x[i] += 1.0"
+    ),
     "own variable": "if x[i] > 0:\n    t = x[i] * 2.0\n    y[i] = t + t",
     "own variable that may fail": "if x[i] != 0:\n    t = 1.0 / x[i]\n    y[i] = t * t",
     "own variables of both": (
@@ -48,12 +65,33 @@ def test_elements(case: str) -> None:
 
 
 SCALARS = {
-    "largest": "best = -9.0\nwhere = -1\nfor i in range(len(x)):\n    if x[i] > best:\n        best = x[i]\n        where = i\nreturn best, where",
+    "largest": (
+        "best = -9.0\n"
+        "where = -1\n"
+        "for i in range(len(x)):\n"
+        "    if x[i] > best:\n"
+        "        best = x[i]\n"
+        "        where = i\n"
+        "return best, where"
+    ),
     "count": "c = 0\nfor i in range(len(x)):\n    if x[i] > 0:\n        c += 1\nreturn c",
-    "sum of some": "s = 0.0\nfor i in range(len(x)):\n    if x[i] > 0:\n        s += x[i]\n    else:\n        s -= 1.0\nreturn s",
-    "carried": "t = 1.0\nfor i in range(len(x)):\n    if x[i] > 0:\n        t = x[i]\n        x[i] = t * 2.0\n    else:\n        x[i] = t\nreturn t",
+    "sum of some": (
+        "s = 0.0\nfor i in range(len(x)):\n    if x[i] > 0:\n        s += x[i]\n    else:\n        s -= 1.0\nreturn s"
+    ),
+    "carried": (
+        "t = 1.0\n"
+        "for i in range(len(x)):\n"
+        "    if x[i] > 0:\n"
+        "        t = x[i]\n"
+        "        x[i] = t * 2.0\n"
+        "    else:\n"
+        "        x[i] = t\n"
+        "return t"
+    ),
     "before the loops": "if a > 0:\n    s = 1.0\nelse:\n    s = 2.0\nfor i in range(len(x)):\n    x[i] += s",
-    "test of a variable": "t = 1.0\nfor i in range(len(x)):\n    if t > 0:\n        t = x[i]\n    else:\n        t = 3.0\n    x[i] = t",
+    "test of a variable": (
+        "t = 1.0\nfor i in range(len(x)):\n    if t > 0:\n        t = x[i]\n    else:\n        t = 3.0\n    x[i] = t"
+    ),
 }
 
 
@@ -90,7 +128,14 @@ def test_elements_that_stay_lose_nothing(dtype: str) -> None:
 
 
 def test_memory_that_holds_nothing_is_not_kept() -> None:
-    text = "def f(x):\n    y = np.empty(len(x))\n    for i in range(len(x)):\n        if x[i] > 0:\n            y[i] = 1.0\n    return y\n"
+    text = (
+        "def f(x):\n"
+        "    y = np.empty(len(x))\n"
+        "    for i in range(len(x)):\n"
+        "        if x[i] > 0:\n"
+        "            y[i] = 1.0\n"
+        "    return y\n"
+    )
     with pytest.raises(SourceError, match=r"`y\[i\]` keeps what it held.*for example when x_0 = 1") as caught:
         nest_of_source(IMPORTS + text, "f", "people.py", {"x": np.ones(3)})
     assert caught.value.line == IMPORTS.count("\n") + 5

@@ -323,5 +323,8 @@ def _is_plain(node: ast.Subscript) -> bool:
     """An element as the reader of expressions knows it."""
     base = node.value
     while isinstance(base, ast.Subscript):
+        given = base.slice.elts if isinstance(base.slice, ast.Tuple) else [base.slice]
+        if any(map(_is_over_many, given)):
+            return False
         base = base.value
     return isinstance(base, ast.Name)

@@ -98,7 +98,7 @@ def _assemble(
         loops=tuple(walker.loops),
         prologue=tuple(f"{name} = {ast.unparse(value)}" for name, value in scope.prologue.items()),
         epilogue=(),
-        preamble=preamble(module, _printed(walker), with_numba=False),
+        preamble=preamble(module, _printed(function, walker), with_numba=False),
         original=original(module, function),
         file=module.source.file,
     )
@@ -108,10 +108,12 @@ def _assemble(
     return with_webs(nest, walker, webs)
 
 
-def _printed(walker: FunctionWalker) -> list[ast.AST]:
+def _printed(function: ast.FunctionDef, walker: FunctionWalker) -> list[ast.AST]:
     """Everything of the function that is printed again."""
     returned = () if walker.returned is None else (walker.returned,)
-    return [*(draft.node for draft in walker.drafts), *walker.scope.prologue.values(), *returned]
+    arguments = function.args
+    defaults = [default for default in (*arguments.defaults, *arguments.kw_defaults) if default is not None]
+    return [*(draft.node for draft in walker.drafts), *walker.scope.prologue.values(), *returned, *defaults]
 
 
 def _argument(signature: Signature, parameters: list[str]) -> Argument:

@@ -1,4 +1,4 @@
-"""An `if` whose test is data becomes choices between values: `if x[i] > 0: y[i] = x[i]` assigns the old value otherwise.
+"""An `if` whose test is data becomes choices between values: `if x[i] > 0: y[i] = x[i]` else assigns the old value.
 
 A branch is a sequence of assignments, also within loops. Those of both branches that have the same target become one.
 Of the others each keeps what its target holds where the test fails. Values are computed only where Python computes
@@ -139,7 +139,7 @@ class ChoiceMaker:
         )
 
     def _renamed(self, branch: list[ast.stmt], own: frozenset[str]) -> tuple[list[ast.stmt], frozenset[str]]:
-        """The branch with new names for its own variables, as the other branch may have them too; and all such names."""
+        """The branch with new names for its own variables, as the other may have them too; and all such names."""
         scope = self.reader.scope
         names = {name: scope.names.fresh(name) for name in own if any(mentions(line, name) for line in branch)}
         values: dict[str, ast.expr] = {name: ast.Name(new, ast.Load()) for name, new in names.items()}
@@ -164,7 +164,8 @@ class ChoiceMaker:
         return found
 
     def _both(self, test: ast.expr, one: ast.stmt, other: ast.stmt) -> ast.stmt:
-        assert isinstance(one, ast.Assign) and isinstance(other, ast.Assign)
+        assert isinstance(one, ast.Assign)
+        assert isinstance(other, ast.Assign)
         target = one.targets[0]
         return _choice(test, target, self._stored(target, one.value), self._stored(target, other.value), one)
 

@@ -15,7 +15,7 @@ from optimizer.polyhedral.frontend.expressions import ExpressionReader
 from optimizer.polyhedral.frontend.functions import Impure, check_pure, is_number, is_transparent
 from optimizer.polyhedral.frontend.own_variables import separate_own_variables
 from optimizer.polyhedral.frontend.placing import placed
-from optimizer.polyhedral.frontend.substitution import Substituted
+from optimizer.polyhedral.frontend.views import ViewsInPlace, view_of
 
 _MAKERS = frozenset(f"numpy.{name}{like}" for name in ("zeros", "ones", "empty", "full") for like in ("", "_like")) | {
     "numpy.copy",
@@ -70,16 +70,17 @@ class Inliner:
         values, assignments = self._bound(call, function)
         names = self._new_names(function, values, last.value, targets)
         values |= {own: ast.Name(new, ast.Load()) for own, new in names.items()}
+        in_place = ViewsInPlace(self.reader.scope, values)
         lines: list[ast.stmt] = [
             *(ast.Assign([ast.Name(names[own], ast.Store())], value) for own, value in assignments.items()),
-            *(Substituted(values).visit(copy.deepcopy(line)) for line in body),
+            *(in_place.visit(copy.deepcopy(line)) for line in body),
         ]
         lines = [placed(line, call) for line in lines]
         separate_own_variables(lines, self.reader.scope.names.fresh)
         self.reader.scope.names.add(lines)
         if last.value is None or (isinstance(last.value, ast.Constant) and last.value.value is None):
             return lines, None
-        return lines, Substituted(values).visit(copy.deepcopy(last.value))
+        return lines, in_place.visit(copy.deepcopy(last.value))
 
     def _name(self, call: ast.Call) -> str | None:
         scope = self.reader.scope
@@ -91,24 +92,8 @@ class Inliner:
 
     def _is_array(self, node: ast.expr) -> bool:
         """Whether it is an array or a part of one that is more than an element."""
-        scope = self.reader.scope
-        match node:
-            case ast.Name(id=name):
-                return name in scope.arrays
-            case ast.Attribute(value=value, attr="T"):
-                return self._is_array(value)
-            case ast.Subscript():
-                root, count, is_part = node, 0, False
-                while isinstance(root, ast.Subscript):
-                    given = root.slice.elts if isinstance(root.slice, ast.Tuple) else [root.slice]
-                    count += len(given)
-                    is_part |= any(isinstance(part, ast.Slice) or _is_word(part) for part in given)
-                    root = root.value
-                if not isinstance(root, ast.Name) or root.id not in scope.arrays:
-                    return self._is_array(root)
-                return is_part or count < len(scope.arrays[root.id].extents)
-            case _:
-                return False
+        view = view_of(self.reader.scope, node)
+        return view is not None and view.rank > 0
 
     def _check(self, call: ast.Call, function: ast.FunctionDef) -> None:
         scope = self.reader.scope
@@ -130,12 +115,15 @@ class Inliner:
     def _bound(self, call: ast.Call, function: ast.FunctionDef) -> tuple[dict[str, ast.expr], dict[str, ast.expr]]:
         """Parameter -> what stands for it, and what has to be assigned to it first."""
         given = self._given(call, function)
-        stored = _stored(function)
-        direct = {
-            name: value
-            for name, value in given.items()
-            if name not in stored and (isinstance(value, ast.Name | ast.Constant) or self._is_array(value))
-        }
+        assigned, changed = _assigned(function), _stored(function)
+        direct: dict[str, ast.expr] = {}
+        for name, value in given.items():
+            is_array = self._is_array(value)
+            if is_array and name in assigned:
+                message = f"`{function.name}` gives its argument `{name}` another value, which is an array here"
+                raise self.reader.error(call, message, "use a variable of another name there")
+            if is_array or (name not in changed and isinstance(value, ast.Name | ast.Constant)):
+                direct[name] = value
         return direct, {name: value for name, value in given.items() if name not in direct}
 
     def _given(self, call: ast.Call, function: ast.FunctionDef) -> dict[str, ast.expr]:
@@ -179,16 +167,13 @@ class Inliner:
         names: dict[str, str] = {}
         if len(results) == len(targets):
             for part, target in zip(results, targets, strict=True):
-                if isinstance(part, ast.Name) and part.id not in parameters and part.id not in names:
-                    if _is_made(self.reader, function, part.id):
-                        names[part.id] = target
+                is_own = isinstance(part, ast.Name) and part.id not in parameters and part.id not in names
+                if is_own and _is_made(self.reader, function, part.id):
+                    names[part.id] = target
+                    self.reader.scope.names.assigned[target] -= 1
         for name in sorted((_stored(function) | parameters) - values.keys() - names.keys()):
             names[name] = self.reader.scope.names.fresh(name)
         return names
-
-
-def _is_word(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and not isinstance(node.value, int)
 
 
 def _parameters(function: ast.FunctionDef) -> list[ast.arg]:
@@ -196,15 +181,15 @@ def _parameters(function: ast.FunctionDef) -> list[ast.arg]:
 
 
 def _stored(function: ast.FunctionDef) -> set[str]:
-    """The names that a function assigns."""
-    found: set[str] = set()
-    for node in (part for line in function.body for part in ast.walk(line)):
-        match node:
-            case ast.Name(id=name, ctx=ast.Store()):
-                found.add(name)
-            case _:
-                pass
-    return found
+    """The names that a function assigns or changes."""
+    return set(_all_stored(function))
+
+
+def _assigned(function: ast.FunctionDef) -> set[str]:
+    """The names that a function gives another value, other than by `+=` and its like."""
+    changes = [id(node.target) for node in ast.walk(function) if isinstance(node, ast.AugAssign)]
+    stored = [node for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+    return {node.id for node in stored if id(node) not in changes}
 
 
 def _reached(functions: Mapping[str, ast.FunctionDef], function: ast.FunctionDef) -> set[str]:

@@ -7,9 +7,8 @@ import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from optimizer.polyhedral.frontend.array_statements import ArrayReader
 from optimizer.polyhedral.frontend.expressions import ExpressionReader
-from optimizer.polyhedral.frontend.substitution import Substituted
+from optimizer.polyhedral.frontend.views import ViewsInPlace, bound_size, view_of
 
 _HINT = "loop over `range(...)` and use the loop variable as a subscript"
 
@@ -52,7 +51,8 @@ def over_range(reader: ExpressionReader, loop: ast.For) -> ast.For | None:
             if isinstance(part, ast.Assign | ast.AnnAssign) and name in _stored_names(part):
                 message = f"`{name}` is a part of an array here: the name cannot be given to something else"
                 raise reader.error(part, message, "assign to its elements, or use another name")
-    body = [Substituted(found.rows).visit(copy.deepcopy(line)) for line in loop.body]
+    views = ViewsInPlace(reader.scope, found.rows)
+    body = [views.visit(copy.deepcopy(line)) for line in loop.body]
     count = _shortest(reader, found.lengths)
     target = ast.copy_location(ast.Name(counter.id, ast.Store()), loop.target)
     iterable = ast.Call(ast.Name("range", ast.Load()), [count], [])
@@ -123,23 +123,19 @@ def _add_array(
 ) -> None:
     found.lengths.append(_length(reader, array))
     element = ast.copy_location(ast.Subscript(array, position, ast.Load()), array)
-    if _array_reader(reader).value(array).rank == 1:
+    value = view_of(reader.scope, array)
+    if value is not None and value.rank == 1:
         found.assignments.append(_assigned(target, element, array))
     else:
         found.rows[target.id] = element
 
 
 def _length(reader: ExpressionReader, array: ast.expr) -> ast.expr:
-    if isinstance(array, ast.Name | ast.Subscript | ast.Attribute):
-        value = _array_reader(reader).value(array)
-        if value.rank and value.array is not None:
-            return value.extents[0].node
-    raise reader.error(array, f"a loop over `{ast.unparse(array)}` is not supported", _HINT)
-
-
-def _array_reader(reader: ExpressionReader) -> ArrayReader:
-    """Reads parts of arrays, which need nothing before them."""
-    return ArrayReader(reader.scope, lambda _name, _info: None)
+    """A name that stands for the number of elements."""
+    value = view_of(reader.scope, array)
+    if value is None or value.rank == 0:
+        raise reader.error(array, f"a loop over `{ast.unparse(array)}` is not supported", _HINT)
+    return bound_size(reader.scope, value.extents[0], array)
 
 
 def _shortest(reader: ExpressionReader, lengths: Sequence[ast.expr]) -> ast.expr:

@@ -36,7 +36,12 @@ def preamble(module: Module, nodes: Iterable[ast.AST], *, with_numba: bool) -> s
 def original(module: Module, function: ast.FunctionDef) -> str:
     """A stand-alone module with the function as it is written, without its decorators and annotations."""
     bare = _bare(function)
-    before = preamble(module, bare.body, with_numba=True)
+    arguments = bare.args
+    # Called with all arguments in order, which is what keyword-only ones are then, too.
+    arguments.args, arguments.kwonlyargs = [*arguments.args, *arguments.kwonlyargs], []
+    arguments.defaults += [default for default in arguments.kw_defaults if default is not None]
+    arguments.kw_defaults = []
+    before = preamble(module, [*bare.body, *arguments.defaults], with_numba=True)
     bare.body = [ast.Pass()]
     header = ast.unparse(bare).partition("\n")[0]
     lines = module.source.text.splitlines()[function.body[0].lineno - 1 : function.end_lineno]
