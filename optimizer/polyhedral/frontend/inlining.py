@@ -167,9 +167,9 @@ class Inliner:
         names: dict[str, str] = {}
         if len(results) == len(targets):
             for part, target in zip(results, targets, strict=True):
-                is_own = isinstance(part, ast.Name) and part.id not in parameters and part.id not in names
-                if is_own and _is_made(self.reader, function, part.id):
-                    names[part.id] = target
+                name = part.id if isinstance(part, ast.Name) else ""
+                if name not in parameters | names.keys() and _is_made(self.reader, function, name):
+                    names[name] = target
                     self.reader.scope.names.assigned[target] -= 1
         for name in sorted((_stored(function) | parameters) - values.keys() - names.keys()):
             names[name] = self.reader.scope.names.fresh(name)
