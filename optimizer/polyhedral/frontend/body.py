@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from optimizer.errors import SourceError
 from optimizer.polyhedral.frontend.affine import Condition, NotAffine, affine
+from optimizer.polyhedral.frontend.array_statements import ArrayStatements
 from optimizer.polyhedral.frontend.expressions import ExpressionReader, Reading
 from optimizer.polyhedral.frontend.local_arrays import LocalArray, read_local_array
-from optimizer.polyhedral.frontend.lowering import ArrayStatements
 from optimizer.polyhedral.frontend.names import LoopNames, is_reserved
 from optimizer.polyhedral.frontend.ranges import read_range
 from optimizer.polyhedral.frontend.rejections import data_dependent, unsupported
@@ -106,10 +106,10 @@ class FunctionWalker:
         return self.reader.error(node, message, hint)
 
     def _block(self, body: list[ast.stmt], place: Place) -> Node:
-        outer = dict(self.scope.bindings)
+        outer, views = dict(self.scope.bindings), dict(self.scope.views)
         parts = [part for statement in body for part in self._statement(statement, place)]
         if not place.is_outermost:
-            self.scope.bindings = outer
+            self.scope.bindings, self.scope.views = outer, views
         return sequence_of(*parts)
 
     def _statement(self, node: ast.stmt, place: Place) -> Iterator[Node]:

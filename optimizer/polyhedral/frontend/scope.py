@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 import copy
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from optimizer.polyhedral.frontend import dtypes
 from optimizer.polyhedral.frontend.affine import Affine, NotAffine, affine, variable
 from optimizer.polyhedral.frontend.names import FunctionNames
 from optimizer.polyhedral.frontend.source import Module
+
+if TYPE_CHECKING:
+    from optimizer.polyhedral.frontend.array_values import ArrayValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +52,10 @@ class Scope:
     """Scalars computed from arguments before the nests -> what they are."""
     generated: frozenset[str] = frozenset()
     """Sizes and loops by their unique names, in statements that were made of others."""
-    local_types: dict[str, str] = field(default_factory=dict[str, str])
-    """Scalar variables that were made for array statements -> dtype."""
+    views: dict[str, ArrayValue] = field(default_factory=dict[str, "ArrayValue"])
+    """Variables that stand for a part of an array."""
+    samples: dict[str, Any] = field(default_factory=dict[str, Any])
+    """Scalar variables that were made for array statements -> a value of their type."""
     used: set[str] = field(default_factory=set[str])
     """Names of integer arguments that occur in a bound, a condition, a subscript or a shape."""
 
@@ -87,22 +91,6 @@ class Scope:
                 raise NotAffine(node, f"`{ast.unparse(node)}` is not a whole number")
             case _:
                 return None
-
-    def type_of(self, node: ast.expr) -> str | None:
-        """The type of a name or of an element of an array; None while it is not known."""
-        match node:
-            case ast.Subscript(value=ast.Name(id=array)) if array in self.arrays:
-                return self.arrays[array].dtype
-            case ast.Name(id=name) if name in self.local_types:
-                return self.local_types[name]
-            case ast.Name(id=name) if name in self.arguments:
-                return self.arguments[name]
-            case ast.Name(id=name) if name in self.names.assigned:
-                return None
-            case ast.Name(id=name) if name in self.names.loops or name in self.generated:
-                return "int64"
-            case _:
-                return dtypes.constant_type(node, self.module)
 
     def _why_not(self, name: str) -> str:
         if name in self.arrays:
