@@ -194,6 +194,7 @@ class ArrayReader:
         values = [self.value(argument) for argument in arguments]
         if function in _REDUCTIONS and values and values[0].rank:
             return self._reduction(function, values[0], arguments[1:], words)
+        before, self.is_about_arrays = self.is_about_arrays, True
         match function, values:
             case (("dot" | "matmul"), [left, right]) if left.rank and right.rank:
                 return self._product(left, right)
@@ -219,10 +220,12 @@ class ArrayReader:
             case _, [_, _] if function in _JOINS:
                 return elementwise(values, lambda parts: ast.BoolOp(_JOINS[function], parts), np.ones(1, bool))
             case _ if not words and (f"numpy.{function}" in SCALAR_FUNCTIONS or f"numpy.{function}" in CASTS):
+                self.is_about_arrays = before
                 return self._each(values, lambda parts: ast.Call(node.func, parts, []))
             case _ if any(value.rank for value in values):
                 raise ShapeError(f"`{ast.unparse(node.func)}` of arrays is not supported")
             case _:
+                self.is_about_arrays = before
                 return scalar(node)
 
     def _cast(self, value: ArrayValue, kind: str) -> ArrayValue:

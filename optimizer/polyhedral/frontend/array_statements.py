@@ -70,7 +70,7 @@ class ArrayStatements:
             raise self._error(node, f"`{ast.unparse(node)}`: {problem}") from None
         except NotAffine:
             return [], node
-        if not reader.is_about_arrays:
+        if not reader.is_about_arrays and not self._reads_elements(node):
             return [], node
         name = self.scope.names.fresh("result")
         if value.rank == 0:
@@ -79,6 +79,10 @@ class ArrayStatements:
         else:
             lines = self._new_array(name, value, reader)
         return _placed([*reader.before, *lines], node), ast.Name(name, ast.Load())
+
+    def _reads_elements(self, node: ast.expr) -> bool:
+        parts = (part for part in ast.walk(node) if isinstance(part, ast.Subscript))
+        return any(isinstance(part.value, ast.Name) and part.value.id in self.scope.arrays for part in parts)
 
     def _error(self, node: ast.AST, message: str, hint: str = "") -> SourceError:
         return self.scope.module.source.error(node, message, hint)
