@@ -249,7 +249,7 @@ class ArrayReader:
         def factor(at: Point, along: Point) -> ast.expr:
             return ast.BinOp(left.element((*at[:rows], *along)), ast.Mult(), right.element((*along, *at[rows:])))
 
-        term = Term((*left.extents[:-1], *right.extents[1:]), common, factor)
+        term = Term((*left.extents[:-1], *right.extents[1:]), common, factor, (left.start(rows),))
         dtype = np.result_type(left.sample, right.sample).name
         return self.accumulation.folded(term, ast.Add(), 0, dtype)
 
@@ -276,7 +276,8 @@ class ArrayReader:
             given = dict(zip((*kept, *over), (*at, *along), strict=True))
             return value.element(tuple(given[k] for k in range(value.rank)))
 
-        term = Term(tuple(value.extents[k] for k in kept), tuple(value.extents[k] for k in over), element)
+        extents, vanishing = ([value.extents[k] for k in which] for which in (kept, over))
+        term = Term(tuple(extents), tuple(vanishing), element, tuple(value.start(k) for k in over))
         make = self.accumulation
         match kind:
             case "sum" | "prod":
