@@ -66,6 +66,8 @@ class ArrayReader:
             ShapeError: for extents that do not go together, and for what has no meaning here.
             NotAffine: for a bound of a slice or a size that is no affine number.
         """
+        if self.scope.extent(node) is not None:
+            return scalar(node, 1)
         match node:
             case ast.Name(id=name) if name in self.scope.views:
                 self.is_about_arrays = True
@@ -119,8 +121,6 @@ class ArrayReader:
         array = self._array_of_element(node, 0)
         if array is not None:
             return scalar(node, np.ones(1, self.scope.arrays[array].dtype)[0])
-        if self.scope.extent(node) is not None:
-            return scalar(node, 1)
         inner = self.value(base)
         return subscripted(self.scope, inner, subscripts) if inner.rank else scalar(node)
 
@@ -180,7 +180,7 @@ class ArrayReader:
             return elementwise(values, lambda parts: ast.Call(node.func, parts, node.keywords), 1.0)
         if name == "abs":
             return self._each(values, lambda parts: ast.Call(ast.Name("abs", ast.Load()), parts, []))
-        raise ShapeError(f"`{ast.unparse(node.func)}` takes numbers, not arrays")
+        return scalar(node)
 
     def _of_numpy(
         self, node: ast.Call, function: str, arguments: list[ast.expr], words: Mapping[str, ast.expr]

@@ -15,6 +15,7 @@ from optimizer.polyhedral.frontend.accumulation import Accumulation
 from optimizer.polyhedral.frontend.affine import Condition, NotAffine
 from optimizer.polyhedral.frontend.array_expressions import ArrayReader
 from optimizer.polyhedral.frontend.array_values import ArrayValue, ShapeError, broadcast_extents, named_array, own_point
+from optimizer.polyhedral.frontend.local_arrays import LOCAL_MAKERS
 from optimizer.polyhedral.frontend.overlap import reads_what_it_wrote
 from optimizer.polyhedral.frontend.quantities import Quantity, counter, of_affine
 from optimizer.polyhedral.frontend.scope import ArrayInfo, Scope
@@ -46,6 +47,8 @@ class ArrayStatements:
                 pass
             case _:
                 return None
+        if is_outermost and isinstance(target, ast.Name) and self._is_only_maker(target.id, value):
+            return None
         reader = ArrayReader(self.scope, self.declare)
         try:
             lines = self._assignment(reader, target, value, operator, is_outermost)
@@ -89,6 +92,11 @@ class ArrayStatements:
             _, lines = self._new_array(name, value, reader)
         return _placed([*reader.before, *lines], node), ast.Name(name, ast.Load())
 
+    def _is_only_maker(self, name: str, value: ast.expr) -> bool:
+        """Whether a name is given memory and nothing else, as a kernel of loops does it."""
+        is_maker = isinstance(value, ast.Call) and self.scope.module.resolve(value.func) in LOCAL_MAKERS
+        return is_maker and self.scope.names.assigned[name] == 1 and name not in self.scope.arrays
+
     def _reads_elements(self, node: ast.expr) -> bool:
         parts = (part for part in ast.walk(node) if isinstance(part, ast.Subscript))
         return any(isinstance(part.value, ast.Name) and part.value.id in self.scope.arrays for part in parts)
@@ -131,6 +139,9 @@ class ArrayStatements:
                 raise ShapeError(f"`{name}` stands for several parts of arrays: give each a name of its own")
             self.scope.views[name] = found
             return []
+        if found.is_empty:
+            reader.accumulation.declared(name, found.dtype, found.extents)
+            return []
         return self._new_array(name, found, reader)[1]
 
     def _again(self, reader: ArrayReader, name: str, found: ArrayValue, is_outermost: bool) -> list[ast.stmt]:
@@ -139,7 +150,10 @@ class ArrayStatements:
         is_seen = any(view.array == old.array and other != name for other, view in self.scope.views.items())
         is_same = found.dtype == old.dtype and found.rank == old.rank
         is_same = is_same and all(map(Quantity.equals, found.extents, old.extents))
-        if old.array in self.made and is_same and not is_seen and self.is_whole(old):
+        if found.array is not None and is_outermost:
+            self.scope.views[name] = found
+            return []
+        if found.array is None and old.array in self.made and is_same and not is_seen and self.is_whole(old):
             return self._stores_after_reading(reader, old, found, None)
         if not is_outermost:
             raise ShapeError(f"`{name}` is an array already: give this one a name of its own, or assign to `{name}[:]`")
@@ -158,13 +172,16 @@ class ArrayStatements:
     def _stores_after_reading(
         self, reader: ArrayReader, place: ArrayValue, found: ArrayValue, operator: ast.operator | None
     ) -> list[ast.stmt]:
+        fitted = broadcast_extents([place.extents, found.extents])
+        if len(fitted) > place.rank or not all(map(Quantity.equals, fitted, place.extents)):
+            raise ShapeError("the value has another shape than what it is assigned to")
         if reads_what_it_wrote(self.scope, place, found, self.conditions):
             found, lines = self._new_array(self.scope.names.fresh(f"{place.array}_new"), found, reader)
             reader.before += lines
         return self._stores(reader.accumulation, place, found, operator)
 
     def _not_a_number(self, found: ArrayValue) -> ast.expr:
-        raise ShapeError(f"a value of {found.rank} dimensions for one number")
+        raise ShapeError(f"the value has {found.rank} dimension{'s' * (found.rank > 1)}, and one number is assigned to")
 
     def _new_array(self, name: str, value: ArrayValue, reader: ArrayReader) -> tuple[ArrayValue, list[ast.stmt]]:
         made = reader.accumulation.declared(name, value.dtype, value.extents)
@@ -173,9 +190,6 @@ class ArrayStatements:
     def _stores(
         self, make: Accumulation, target: ArrayValue, value: ArrayValue, operator: ast.operator | None
     ) -> list[ast.stmt]:
-        fitted = broadcast_extents([target.extents, value.extents])
-        if len(fitted) > target.rank or not all(map(Quantity.equals, fitted, target.extents)):
-            raise ShapeError("the value has another shape than what it is assigned to")
         return make.stores(target, lambda at: value.element(own_point(value.extents, at)), operator)
 
     def _array(self, name: str) -> ArrayValue:

@@ -28,6 +28,9 @@ class ArrayValue:
     starts: tuple[Quantity, ...] = ()
     """Where a loop over each dimension begins best: where a slice does, so that it counts what the array counts."""
 
+    is_empty: bool = False
+    """Whether its elements are not set yet."""
+
     def start(self, dimension: int) -> Quantity:
         return self.starts[dimension] if self.starts else whole(0)
 
