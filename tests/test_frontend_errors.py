@@ -98,7 +98,7 @@ BODIES = {
     "whole array": ("for i in range(n):\n    $x[i] = A * 2.0", "the value has 2 dimensions, and one number", ""),
     "other size": (
         "$x[1:] = A[0]\nfor i in range(n):\n    x[i] = 1.0",
-        "sizes n - 1 and m are not known to be the",
+        "sizes n - 1 and n are not known to be",
         "",
     ),
     "smaller": ("$x[:] = A\nfor i in range(n):\n    x[i] = 1.0", "the value has another shape", ""),
