@@ -1,17 +1,18 @@
-"""Expressions over whole arrays: their extents, and what each of their elements is as an expression over numbers."""
+"""Values over whole arrays: their extents and type, and each of their elements as an expression over numbers."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+import numpy as np
 
 from optimizer.polyhedral.frontend.quantities import Quantity, whole
 
 Point: TypeAlias = tuple[Quantity, ...]
 """One position in each dimension."""
-Element: TypeAlias = Callable[[Point], ast.expr]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,39 +20,55 @@ class ArrayValue:
     """A value of `len(extents)` dimensions; of none, a number."""
 
     extents: tuple[Quantity, ...]
-    element: Element
+    element: Callable[[Point], ast.expr]
+    sample: Any
+    """A value of the same type: a NumPy array or number, or a Python number, which takes the type of what it meets."""
     array: str | None = None
     """The array that it is a part of, for what stands in memory."""
-    point: Callable[[Point], Point] | None = None
-    """Of a part of an array: where in it an element stands."""
+    starts: tuple[Quantity, ...] = ()
+    """Where a loop over each dimension begins best: where a slice does, so that it counts what the array counts."""
+
+    is_empty: bool = False
+    """Whether its elements are not set yet."""
+
+    def start(self, dimension: int) -> Quantity:
+        return self.starts[dimension] if self.starts else whole(0)
 
     @property
     def rank(self) -> int:
         return len(self.extents)
+
+    @property
+    def dtype(self) -> str:
+        """NumPy's name of its type."""
+        return np.asarray(self.sample).dtype.name
 
 
 class ShapeError(Exception):
     """Extents that do not go together; the message is for people."""
 
 
-def scalar(node: ast.expr) -> ArrayValue:
-    return ArrayValue((), lambda _: node)
+def scalar(node: ast.expr, sample: Any = 1.0) -> ArrayValue:
+    return ArrayValue((), lambda _: node, sample)
 
 
-def named_array(name: str, extents: Sequence[Quantity]) -> ArrayValue:
+def named_array(name: str, dtype: str, extents: Sequence[Quantity]) -> ArrayValue:
     """The whole of an array."""
-    return ArrayValue(tuple(extents), lambda point: _element_of(name, point), name, lambda point: point)
+
+    def element(point: Point) -> ast.expr:
+        nodes = [at.node for at in point]
+        index = nodes[0] if len(nodes) == 1 else ast.Tuple(nodes, ast.Load())
+        return ast.Subscript(ast.Name(name, ast.Load()), index, ast.Load())
+
+    return ArrayValue(tuple(extents), element, np.ones(1, dtype), name)
 
 
-def part_of(value: ArrayValue, extents: Sequence[Quantity], place: Callable[[Point], Point]) -> ArrayValue:
+def part_of(
+    value: ArrayValue, extents: Sequence[Quantity], place: Callable[[Point], Point], starts: Sequence[Quantity] = ()
+) -> ArrayValue:
     """Another view of the same elements: `place` says which of `value`'s stands at a point of the view."""
-    inner = value.point
-    return ArrayValue(
-        tuple(extents),
-        lambda point: value.element(place(point)),
-        value.array,
-        None if inner is None else lambda point: inner(place(point)),
-    )
+    sample = value.sample if extents else np.asarray(value.sample).ravel()[0]
+    return ArrayValue(tuple(extents), lambda point: value.element(place(point)), sample, value.array, tuple(starts))
 
 
 def transposed(value: ArrayValue, order: Sequence[int]) -> ArrayValue:
@@ -60,17 +77,21 @@ def transposed(value: ArrayValue, order: Sequence[int]) -> ArrayValue:
     def place(point: Point) -> Point:
         return tuple(point[order.index(k)] for k in range(value.rank))
 
-    return part_of(value, [value.extents[k] for k in order], place)
+    return part_of(value, [value.extents[k] for k in order], place, [value.start(k) for k in order])
 
 
-def elementwise(values: Sequence[ArrayValue], build: Callable[[list[ast.expr]], ast.expr]) -> ArrayValue:
+def elementwise(values: Sequence[ArrayValue], build: Callable[[list[ast.expr]], ast.expr], sample: Any) -> ArrayValue:
     """One result an element, under NumPy's broadcasting. Raises `ShapeError`."""
     extents = broadcast_extents([value.extents for value in values])
 
     def element(point: Point) -> ast.expr:
         return build([value.element(own_point(value.extents, point)) for value in values])
 
-    return ArrayValue(extents, element)
+    full = next(
+        (value for value in values if all(map(Quantity.equals, value.extents, extents)) and value.rank == len(extents)),
+        None,
+    )
+    return ArrayValue(extents, element, sample, starts=full.starts if full else ())
 
 
 def broadcast_extents(shapes: Sequence[Sequence[Quantity]]) -> tuple[Quantity, ...]:
@@ -85,7 +106,7 @@ def broadcast_extents(shapes: Sequence[Sequence[Quantity]]) -> tuple[Quantity, .
             if found.constant == 1:
                 found = extent
             elif not found.equals(extent):
-                raise ShapeError(f"extents {found.value} and {extent.value} do not go together")
+                raise ShapeError(f"sizes {found.value} and {extent.value} are not known to be the same")
         result.append(found)
     return tuple(result)
 
@@ -96,12 +117,6 @@ def own_point(extents: Sequence[Quantity], point: Point) -> Point:
     return tuple(whole(0) if extent.constant == 1 else at for extent, at in zip(extents, last, strict=True))
 
 
-def without_memory(value: ArrayValue) -> ArrayValue:
-    """A value that is computed, and no longer a part of an array."""
-    return replace(value, array=None, point=None)
-
-
-def _element_of(name: str, point: Point) -> ast.expr:
-    nodes = [at.node for at in point]
-    index = nodes[0] if len(nodes) == 1 else ast.Tuple(nodes, ast.Load())
-    return ast.Subscript(ast.Name(name, ast.Load()), index, ast.Load())
+def computed(value: ArrayValue) -> ArrayValue:
+    """The same elements, and no longer a part of an array."""
+    return replace(value, array=None)

@@ -69,7 +69,7 @@ class ChoiceMaker:
         scope = self.reader.scope
         name = scope.names.fresh("holds")
         scope.names.assigned[name] += 2
-        scope.local_types[name] = "bool"
+        scope.samples[name] = True
         self.saved.add(name)
         return name
 
@@ -107,16 +107,19 @@ class ChoiceMaker:
         return found
 
     def _target(self, node: ast.If, target: ast.expr) -> ast.expr:
-        is_array = isinstance(target, ast.Name) and target.id in self.reader.scope.arrays
-        if is_array or not isinstance(target, ast.Name | ast.Subscript):
+        if self._is_array(target) or not isinstance(target, ast.Name | ast.Subscript):
             raise data_dependent(self.reader.scope.module.source, node)
         return target
 
     def _whole(self, target: ast.expr) -> ast.expr:
         """`A[...]` for a whole array, which `A += 1` changes."""
-        if isinstance(target, ast.Name) and target.id in self.reader.scope.arrays:
+        if self._is_array(target):
             return placed(ast.Subscript(_read(target), ast.Constant(...), ast.Store()), target)
         return target
+
+    def _is_array(self, node: ast.expr) -> bool:
+        scope = self.reader.scope
+        return isinstance(node, ast.Name) and (node.id in scope.arrays or node.id in scope.views)
 
     def _own_variables(self, node: ast.If, *branches: list[ast.stmt]) -> frozenset[str]:
         """Variables that nothing outside the branches knows, and that each branch assigns before it reads them."""
@@ -192,12 +195,9 @@ class ChoiceMaker:
 
     def _stored(self, target: ast.expr, value: ast.expr) -> ast.expr:
         """The value as its array holds it, where the common type of both could not hold all that the array can."""
-        scope, root = self.reader.scope, target
-        while isinstance(root, ast.Subscript):
-            root = root.value
-        if not isinstance(target, ast.Subscript) or not isinstance(root, ast.Name) or root.id not in scope.arrays:
+        dtype, given = self._type_of(target), self._dtype(value)
+        if not isinstance(target, ast.Subscript) or dtype is None:
             return value
-        dtype, given = scope.arrays[root.id].dtype, self._dtype(value)
         is_exact = given is not None and given != "uint64" and dtypes.join(dtype, given) in {dtype, "int64"}
         if is_exact or dtype in {"float64", "bool", given} or (dtype, given) == ("float32", "float64"):
             return value
@@ -209,10 +209,30 @@ class ChoiceMaker:
 
     def _dtype(self, value: ast.expr) -> str | None:
         """The type of an expression; None unless the types of all its parts are known."""
-        scope = self.reader.scope
         names = {part.id for part in ast.walk(value) if isinstance(part, ast.Name)}
-        is_known = all(scope.type_of(ast.Name(name, ast.Load())) for name in names)
-        return dtypes.infer(value, scope.type_of, scope.module) if is_known else None
+        is_known = all(self._type_of(ast.Name(name, ast.Load())) for name in names)
+        return dtypes.infer(value, self._type_of, self.reader.scope.module) if is_known else None
+
+    def _type_of(self, node: ast.expr) -> str | None:
+        """The type of a name or of elements of an array; None while it is not known."""
+        scope = self.reader.scope
+        match node:
+            case ast.Subscript(value=array):
+                return self._type_of(array)
+            case ast.Name(id=name) if name in scope.views:
+                return scope.views[name].dtype
+            case ast.Name(id=name) if name in scope.arrays:
+                return scope.arrays[name].dtype
+            case ast.Name(id=name) if name in scope.arguments:
+                return scope.arguments[name]
+            case ast.Name(id=name) if name in self.saved:
+                return "bool"
+            case ast.Name(id=name) if name in scope.names.loops or name in scope.bindings:
+                return "int64"
+            case ast.Name(id=name) if name in scope.names.assigned:
+                return None
+            case _:
+                return dtypes.constant_type(node, scope.module)
 
     def _cast(self, dtype: str) -> ast.expr | None:
         """How the module calls the type."""

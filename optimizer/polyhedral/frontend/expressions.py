@@ -9,7 +9,6 @@ from difflib import get_close_matches
 
 from optimizer.errors import SourceError
 from optimizer.polyhedral.frontend.affine import Affine, Condition, NotAffine, affine, condition
-from optimizer.polyhedral.frontend.array_values import ArrayValue
 from optimizer.polyhedral.frontend.functions import (
     CASTS,
     NAMED_NUMBERS,
@@ -19,7 +18,6 @@ from optimizer.polyhedral.frontend.functions import (
     is_number,
 )
 from optimizer.polyhedral.frontend.scope import Scope, expression_of
-from optimizer.polyhedral.frontend.views import view_of
 from optimizer.polyhedral.nest import Access
 
 _OUTSIDE_HINT = "use it inside its loop, or keep its value in a variable of another name"
@@ -132,10 +130,6 @@ class ExpressionReader:
     def element(self, node: ast.Subscript, *, is_write: bool) -> tuple[ast.Subscript, Access]:
         """One element of an array, with the subscripts rewritten; a constant negative one counts from the end."""
         base, subscripts = _flattened(node)
-        if not isinstance(base, ast.Name) or any(map(_is_of_many, subscripts)):
-            view = view_of(self.scope, node)
-            if view is not None and view.rank == 0:
-                return self._element_of_view(view, is_write=is_write)
         if not isinstance(base, ast.Name):
             raise self.error(node, f"`{ast.unparse(node)}` is not an element of an array", "subscript arrays only")
         info = self.scope.arrays.get(base.id)
@@ -143,7 +137,7 @@ class ExpressionReader:
             message = f"`{base.id}` is not an array that is known here{_nearest(base.id, self.scope.arrays)}"
             raise self.error(base, message, "arrays are arguments, or made by `np.zeros` and its like")
         for subscript in subscripts:
-            if _is_of_many(subscript):
+            if isinstance(subscript, ast.Slice) or _is_ellipsis(subscript):
                 place = subscript if hasattr(subscript, "lineno") else node
                 hint = "write a loop for each slice, with its loop variable as the subscript"
                 raise self.error(place, f"`{ast.unparse(node)}` is a slice, which is not supported", hint)
@@ -167,17 +161,6 @@ class ExpressionReader:
         context = ast.Store() if is_write else ast.Load()
         access = Access(base.id, tuple(map(str, values)), is_write)
         return ast.Subscript(ast.Name(base.id, ast.Load()), index, context), access
-
-    def _element_of_view(self, view: ArrayValue, *, is_write: bool) -> tuple[ast.Subscript, Access]:
-        """`x[1:][i]` as `x[i + 1]`."""
-        assert view.array is not None
-        assert view.point is not None
-        point = view.point(())
-        nodes = [self.scope.rewritten(place.node) for place in point]
-        self.scope.used |= {name for place in point for name in place.value.names}
-        index = nodes[0] if len(nodes) == 1 else ast.Tuple(nodes, ast.Load())
-        element = ast.Subscript(ast.Name(view.array, ast.Load()), index, ast.Store() if is_write else ast.Load())
-        return element, Access(view.array, tuple(str(place.value) for place in point), is_write)
 
     def _name(self, node: ast.Name, reading: Reading) -> ast.expr:
         name, scope = node.id, self.scope
@@ -244,10 +227,6 @@ def _flattened(node: ast.Subscript) -> tuple[ast.expr, list[ast.expr]]:
         base, outer = _flattened(node.value)
         return base, [*outer, *own]
     return node.value, own
-
-
-def _is_of_many(node: ast.expr) -> bool:
-    return isinstance(node, ast.Slice) or _is_ellipsis(node)
 
 
 def _is_ellipsis(node: ast.expr) -> bool:

@@ -15,7 +15,8 @@ from optimizer.polyhedral.frontend.expressions import ExpressionReader
 from optimizer.polyhedral.frontend.functions import Impure, check_pure, is_number, is_transparent
 from optimizer.polyhedral.frontend.own_variables import separate_own_variables
 from optimizer.polyhedral.frontend.placing import placed
-from optimizer.polyhedral.frontend.views import ViewsInPlace, view_of
+from optimizer.polyhedral.frontend.substitution import Substituted
+from optimizer.polyhedral.frontend.views import view_of
 
 _MAKERS = frozenset(f"numpy.{name}{like}" for name in ("zeros", "ones", "empty", "full") for like in ("", "_like")) | {
     "numpy.copy",
@@ -70,7 +71,7 @@ class Inliner:
         values, assignments = self._bound(call, function)
         names = self._new_names(function, values, last.value, targets)
         values |= {own: ast.Name(new, ast.Load()) for own, new in names.items()}
-        in_place = ViewsInPlace(self.reader.scope, values)
+        in_place = Substituted(values)
         lines: list[ast.stmt] = [
             *(ast.Assign([ast.Name(names[own], ast.Store())], value) for own, value in assignments.items()),
             *(in_place.visit(copy.deepcopy(line)) for line in body),
@@ -78,6 +79,10 @@ class Inliner:
         lines = [placed(line, call) for line in lines]
         separate_own_variables(lines, self.reader.scope.names.fresh)
         self.reader.scope.names.add(lines)
+        for own, value in assignments.items():
+            if self._is_array(value):
+                # `v *= 2` changes the array that `v` is, and does not make it another.
+                self.reader.scope.names.assigned[names[own]] = 1
         if last.value is None or (isinstance(last.value, ast.Constant) and last.value.value is None):
             return lines, None
         return lines, in_place.visit(copy.deepcopy(last.value))
@@ -92,8 +97,7 @@ class Inliner:
 
     def _is_array(self, node: ast.expr) -> bool:
         """Whether it is an array or a part of one that is more than an element."""
-        view = view_of(self.reader.scope, node)
-        return view is not None and view.rank > 0
+        return view_of(self.reader.scope, node) is not None
 
     def _check(self, call: ast.Call, function: ast.FunctionDef) -> None:
         scope = self.reader.scope
@@ -122,7 +126,7 @@ class Inliner:
             if is_array and name in assigned:
                 message = f"`{function.name}` gives its argument `{name}` another value, which is an array here"
                 raise self.reader.error(call, message, "use a variable of another name there")
-            if is_array or (name not in changed and isinstance(value, ast.Name | ast.Constant)):
+            if isinstance(value, ast.Name | ast.Constant) and (is_array or name not in changed):
                 direct[name] = value
         return direct, {name: value for name, value in given.items() if name not in direct}
 

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from optimizer.polyhedral.frontend.expressions import ExpressionReader
-from optimizer.polyhedral.frontend.views import ViewsInPlace, bound_size, view_of
+from optimizer.polyhedral.frontend.substitution import Substituted
+from optimizer.polyhedral.frontend.views import bound_size, view_of
 
 _HINT = "loop over `range(...)` and use the loop variable as a subscript"
 
@@ -21,7 +22,7 @@ class _Iteration:
     """The loop ends with the shortest."""
     assignments: list[ast.stmt] = field(default_factory=list[ast.stmt])
     rows: dict[str, ast.expr] = field(default_factory=dict[str, ast.expr])
-    """Variables that are parts of arrays: they stand for them, so that what is written to them is written there."""
+    """Variables that are parts of arrays, and their names in this loop."""
 
 
 def over_range(reader: ExpressionReader, loop: ast.For) -> ast.For | None:
@@ -51,8 +52,7 @@ def over_range(reader: ExpressionReader, loop: ast.For) -> ast.For | None:
             if isinstance(part, ast.Assign | ast.AnnAssign) and name in _stored_names(part):
                 message = f"`{name}` is a part of an array here: the name cannot be given to something else"
                 raise reader.error(part, message, "assign to its elements, or use another name")
-    views = ViewsInPlace(reader.scope, found.rows)
-    body = [views.visit(copy.deepcopy(line)) for line in loop.body]
+    body = [Substituted(found.rows).visit(copy.deepcopy(line)) for line in loop.body]
     count = _shortest(reader, found.lengths)
     target = ast.copy_location(ast.Name(counter.id, ast.Store()), loop.target)
     iterable = ast.Call(ast.Name("range", ast.Load()), [count], [])
@@ -124,16 +124,18 @@ def _add_array(
     found.lengths.append(_length(reader, array))
     element = ast.copy_location(ast.Subscript(array, position, ast.Load()), array)
     value = view_of(reader.scope, array)
-    if value is not None and value.rank == 1:
-        found.assignments.append(_assigned(target, element, array))
-    else:
-        found.rows[target.id] = element
+    if value is not None and value.rank > 1:
+        names = reader.scope.names
+        row = names.fresh(target.id)
+        names.assigned[row] = 1
+        found.rows[target.id] = target = ast.Name(row, ast.Load())
+    found.assignments.append(_assigned(target, element, array))
 
 
 def _length(reader: ExpressionReader, array: ast.expr) -> ast.expr:
     """A name that stands for the number of elements."""
     value = view_of(reader.scope, array)
-    if value is None or value.rank == 0:
+    if value is None:
         raise reader.error(array, f"a loop over `{ast.unparse(array)}` is not supported", _HINT)
     return bound_size(reader.scope, value.extents[0], array)
 

@@ -11,7 +11,7 @@ from optimizer.polyhedral.frontend.scope import expression_of
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """An affine whole number; `node` is Python for it where its value cannot be printed (it divides, or has a `min`)."""
+    """An affine whole number; `node` is Python for it, also where its value has no such text (it divides)."""
 
     value: Affine
     node: ast.expr

@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 import copy
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from optimizer.polyhedral.frontend import dtypes
 from optimizer.polyhedral.frontend.affine import Affine, NotAffine, affine, number, variable
 from optimizer.polyhedral.frontend.names import FunctionNames
 from optimizer.polyhedral.frontend.source import Module
+
+if TYPE_CHECKING:
+    from optimizer.polyhedral.frontend.array_values import ArrayValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +52,10 @@ class Scope:
     """Scalars computed from arguments before the nests -> what they are."""
     generated: frozenset[str] = frozenset()
     """Sizes and loops by their unique names, in statements that were made of others."""
-    local_types: dict[str, str] = field(default_factory=dict[str, str])
-    """Scalar variables that were made for array statements -> dtype."""
+    views: dict[str, ArrayValue] = field(default_factory=dict[str, "ArrayValue"])
+    """Variables that stand for a part of an array."""
+    samples: dict[str, Any] = field(default_factory=dict[str, Any])
+    """Scalar variables that were made for array statements -> a value of their type."""
     used: set[str] = field(default_factory=set[str])
     """Names of integer arguments that occur in a bound, a condition, a subscript or a shape."""
 
@@ -88,24 +92,6 @@ class Scope:
             case _:
                 return None
 
-    def type_of(self, node: ast.expr) -> str | None:
-        """The type of a name or of an element of an array; None while it is not known."""
-        match node:
-            case ast.Subscript(value=ast.Name(id=array)) if array in self.arrays:
-                return self.arrays[array].dtype
-            case ast.Subscript(value=ast.Subscript() as row):
-                return self.type_of(row)
-            case ast.Name(id=name) if name in self.local_types:
-                return self.local_types[name]
-            case ast.Name(id=name) if name in self.arguments:
-                return self.arguments[name]
-            case ast.Name(id=name) if name in self.names.assigned:
-                return None
-            case ast.Name(id=name) if name in self.names.loops or name in self.generated:
-                return "int64"
-            case _:
-                return dtypes.constant_type(node, self.module)
-
     def _why_not(self, name: str) -> str:
         if name in self.arrays:
             return f"`{name}` is a whole array"
@@ -118,51 +104,43 @@ class Scope:
         return f"`{name}` is not an integer that is known here"
 
     def extent(self, node: ast.expr) -> Affine | None:
-        """The size that `A.shape[k]` or `len(A)` reads; None when `node` is neither."""
+        """The size that `A.shape[k]`, `len(A)` or `A.size` reads; None when `node` is none of these."""
         match node:
-            case ast.Subscript(value=ast.Attribute(attr="shape") as shape, slice=dimension):
+            case ast.Subscript(value=ast.Attribute(value=array, attr="shape"), slice=dimension):
                 try:
                     k = affine(dimension, lambda _: None)
                 except NotAffine:
                     return None
-                extents = self.shape(shape) or ()
+                extents = self._extents(array)
                 return extents[k.constant] if -len(extents) <= k.constant < len(extents) else None
             case ast.Call(func=ast.Name(id="len"), args=[array], keywords=[]):
-                extents = self._extents(array)
-                return extents[0] if extents else None
-            case ast.Attribute(value=array, attr="size"):
-                extents = self._extents(array)
-                return extents[0] if extents and len(extents) == 1 else None
-            case ast.Attribute(value=array, attr="ndim") if (extents := self._extents(array)) is not None:
+                return next(iter(self._extents(array)), None)
+            case ast.Attribute(value=array, attr="size") if len(extents := self._extents(array)) == 1:
+                return extents[0]
+            case ast.Attribute(value=array, attr="ndim") if extents := self._extents(array):
                 return number(len(extents))
             case _:
                 return None
 
-    def shape(self, node: ast.expr) -> tuple[Affine, ...] | None:
-        """The sizes that `A.shape`, `A[i].shape` or `A.shape[:2]` reads; None when `node` is none of these."""
+    def shape(self, node: ast.expr) -> tuple[Affine, ...]:
+        """The sizes that `A.shape` or `A.shape[:2]` reads; none when `node` is neither."""
         match node:
             case ast.Attribute(value=array, attr="shape"):
                 return self._extents(array)
-            case ast.Subscript(value=ast.Attribute(attr="shape") as whole, slice=ast.Slice() as part):
-                extents = self.shape(whole)
-                return None if extents is None else tuple(extents[k] for k in positions(part, len(extents)))
+            case ast.Subscript(value=ast.Attribute(value=array, attr="shape"), slice=ast.Slice() as part):
+                extents = self._extents(array)
+                return tuple(extents[k] for k in positions(part, len(extents)))
             case _:
-                return None
+                return ()
 
-    def _extents(self, node: ast.expr) -> tuple[Affine, ...] | None:
-        """Of an array, of a row `A[i]` of one and of `A.T`; None for anything else."""
+    def _extents(self, node: ast.expr) -> tuple[Affine, ...]:
         match node:
-            case ast.Name(id=array) if array in self.arrays:
-                return self.arrays[array].extents
-            case ast.Attribute(value=array, attr="T") if (extents := self._extents(array)) is not None:
-                return extents[::-1]
-            case ast.Subscript(value=array, slice=index) if (extents := self._extents(array)) is not None:
-                given = index.elts if isinstance(index, ast.Tuple) else [index]
-                if len(given) > len(extents) or any(map(_is_over_many, given)):
-                    return None
-                return extents[len(given) :]
+            case ast.Name(id=name) if name in self.views:
+                return tuple(extent.value for extent in self.views[name].extents)
+            case ast.Name(id=name) if name in self.arrays:
+                return self.arrays[name].extents
             case _:
-                return None
+                return ()
 
     def rewritten(self, node: ast.expr) -> ast.expr:
         """An affine expression or condition over unique loop names and parameters only."""
@@ -176,12 +154,6 @@ def positions(part: ast.Slice, count: int) -> range:
         return range(count)[slice(*ends)]
     except (ValueError, TypeError):
         return range(0)
-
-
-def _is_over_many(node: ast.expr) -> bool:
-    """Whether a subscript takes or makes more than one position."""
-    is_word = isinstance(node, ast.Constant) and not isinstance(node.value, int)
-    return is_word or isinstance(node, ast.Slice) or (isinstance(node, ast.Attribute) and node.attr == "newaxis")
 
 
 class _Rewriter(ast.NodeTransformer):

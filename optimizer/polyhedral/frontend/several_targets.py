@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 
-from optimizer.polyhedral.frontend.array_statements import ArrayReader
+from optimizer.polyhedral.frontend.affine import NotAffine
+from optimizer.polyhedral.frontend.array_values import ShapeError
 from optimizer.polyhedral.frontend.expressions import ExpressionReader
 from optimizer.polyhedral.frontend.functions import CASTS, SCALAR_FUNCTIONS
 from optimizer.polyhedral.frontend.placing import placed
 from optimizer.polyhedral.frontend.scope import positions
+from optimizer.polyhedral.frontend.views import array_value
 
 
 def single_assignments(reader: ExpressionReader, node: ast.Assign) -> list[ast.stmt] | None:
@@ -29,7 +31,10 @@ def single_assignments(reader: ExpressionReader, node: ast.Assign) -> list[ast.s
 
 def _makes_array(reader: ExpressionReader, value: ast.expr) -> bool:
     """Whether it is, or may be, an array that several names would share."""
-    if ArrayReader(reader.scope, lambda _name, _info: None).value(value).rank:
+    try:
+        if array_value(reader.scope, value).rank:
+            return True
+    except (NotAffine, ShapeError):
         return True
     match value:
         case ast.Call(func=function):
@@ -59,7 +64,7 @@ def _pairs(reader: ExpressionReader, target: ast.expr, value: ast.expr) -> list[
 def _sizes(
     reader: ExpressionReader, targets: list[ast.expr], whole: ast.Attribute, part: ast.Slice | None, value: ast.expr
 ) -> list[tuple[ast.expr, ast.expr]]:
-    extents = reader.scope.shape(whole) or ()
+    extents = reader.scope.shape(whole)
     taken = range(len(extents)) if part is None else positions(part, len(extents))
     if len(taken) != len(targets):
         raise reader.error(value, f"`{ast.unparse(whole.value)}` is not an array of {len(targets)} dimensions")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from optimizer.polyhedral.frontend.affine import NotAffine, affine, floor_division, number
+from optimizer.polyhedral.frontend.affine import NotAffine, affine, floor_division
+from optimizer.polyhedral.frontend.array_makers import quantity
 from optimizer.polyhedral.frontend.array_values import ArrayValue, Point, ShapeError, part_of
 from optimizer.polyhedral.frontend.quantities import Quantity, whole
 from optimizer.polyhedral.frontend.scope import Scope
@@ -23,10 +24,12 @@ def subscripted(scope: Scope, value: ArrayValue, subscripts: Sequence[ast.expr])
     places: list[tuple[Quantity, int] | Quantity] = []
     """For each dimension of `value`: a position, or a start and a step along the next dimension of the result."""
     of_result: list[int] = []
+    starts: list[Quantity] = []
     dimension = 0
     for subscript in given:
         if _is_newaxis(subscript):
             extents.append(whole(1))
+            starts.append(whole(0))
             continue
         extent = value.extents[dimension]
         dimension += 1
@@ -34,9 +37,10 @@ def subscripted(scope: Scope, value: ArrayValue, subscripts: Sequence[ast.expr])
             start, step, size = _slice(scope, subscript, extent)
             of_result.append(len(extents))
             extents.append(size)
+            starts.append(value.start(dimension - 1) + start if step == 1 else whole(0))
             places.append((start, step))
         else:
-            places.append(_from_end(_quantity(scope, subscript), extent))
+            places.append(_from_end(quantity(scope, subscript), extent))
 
     def place(point: Point) -> Point:
         along = iter(of_result)
@@ -44,7 +48,7 @@ def subscripted(scope: Scope, value: ArrayValue, subscripts: Sequence[ast.expr])
             each if isinstance(each, Quantity) else each[0] + point[next(along)].times(each[1]) for each in places
         )
 
-    return part_of(value, extents, place)
+    return part_of(value, extents, place, starts)
 
 
 def _without_ellipsis(subscripts: Sequence[ast.expr], rank: int) -> list[ast.expr]:
@@ -68,8 +72,8 @@ def _slice(scope: Scope, part: ast.Slice, extent: Quantity) -> tuple[Quantity, i
         if not step.is_constant or step.constant == 0:
             raise NotAffine(part.step or part, "the step of a slice must be a whole number other than 0")
         step = step.constant
-    lower = None if part.lower is None else _from_end(_quantity(scope, part.lower), extent)
-    upper = None if part.upper is None else _from_end(_quantity(scope, part.upper), extent)
+    lower = None if part.lower is None else _from_end(quantity(scope, part.lower), extent)
+    upper = None if part.upper is None else _from_end(quantity(scope, part.upper), extent)
     if step > 0:
         start, end = lower or whole(0), upper or extent
         span = end - start
@@ -89,8 +93,9 @@ def _from_end(position: Quantity, extent: Quantity) -> Quantity:
     return extent + position if position.constant is not None and position.constant < 0 else position
 
 
-def _quantity(scope: Scope, node: ast.expr) -> Quantity:
-    return Quantity(affine(node, scope.lookup), node) + Quantity(number(0), ast.Constant(0))
+def is_over_many(node: ast.expr) -> bool:
+    """Whether a subscript takes more than one position, or adds a dimension."""
+    return isinstance(node, ast.Slice) or _is_newaxis(node) or _is_ellipsis(node)
 
 
 def _is_newaxis(node: ast.expr) -> bool:

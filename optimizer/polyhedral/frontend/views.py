@@ -1,30 +1,33 @@
-"""Parts of arrays that a name stands for: `x[1:]` in the place of a parameter, `A[i]` in that of a loop's variable."""
+"""Parts of arrays that stand in memory: arrays themselves, rows, slices, transposes."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
 
 from optimizer.polyhedral.frontend.affine import NotAffine
-from optimizer.polyhedral.frontend.array_statements import ArrayReader
+from optimizer.polyhedral.frontend.array_expressions import ArrayReader
 from optimizer.polyhedral.frontend.array_values import ArrayValue, ShapeError
 from optimizer.polyhedral.frontend.quantities import Quantity
-from optimizer.polyhedral.frontend.scope import Binding, Scope
-from optimizer.polyhedral.frontend.substitution import Substituted
+from optimizer.polyhedral.frontend.scope import ArrayInfo, Binding, Scope
 
 
 def view_of(scope: Scope, node: ast.expr) -> ArrayValue | None:
-    """The array, the part of one or the element that `node` names; None for anything else."""
+    """The array or the part of one that `node` names; None for anything else, and for one element."""
     root = node
     while isinstance(root, ast.Subscript) or (isinstance(root, ast.Attribute) and root.attr == "T"):
         root = root.value
-    if not isinstance(root, ast.Name) or root.id not in scope.arrays:
+    if not isinstance(root, ast.Name) or root.id not in scope.arrays.keys() | scope.views.keys():
         return None
     try:
-        value = ArrayReader(scope, lambda _name, _info: None).value(node)
+        value = array_value(scope, node)
     except (NotAffine, ShapeError):
         return None
-    return value if value.array is not None else None
+    return value if value.rank and value.array is not None else None
+
+
+def array_value(scope: Scope, node: ast.expr) -> ArrayValue:
+    """What an expression is; nothing is made for it. Raises `ShapeError` and `NotAffine`."""
+    return ArrayReader(scope, _declare_nothing).value(node)
 
 
 def bound_size(scope: Scope, size: Quantity, place: ast.AST) -> ast.Name:
@@ -34,62 +37,5 @@ def bound_size(scope: Scope, size: Quantity, place: ast.AST) -> ast.Name:
     return ast.copy_location(ast.Name(name, ast.Load()), place)
 
 
-class ViewsInPlace(Substituted):
-    """Expressions in the place of names, with the sizes of those that are parts of arrays."""
-
-    def __init__(self, scope: Scope, values: Mapping[str, ast.expr]) -> None:
-        super().__init__(values)
-        self.scope = scope
-        self.sizes: dict[str, list[ast.expr]] = {}
-
-    def _sizes(self, node: ast.expr) -> list[ast.expr] | None:
-        """The sizes of a name whose own text does not say them."""
-        if not isinstance(node, ast.Name) or node.id not in self.values:
-            return None
-        value = self.values[node.id]
-        if node.id not in self.sizes and isinstance(value, ast.Subscript | ast.Attribute):
-            view = view_of(self.scope, value)
-            self.sizes[node.id] = [bound_size(self.scope, size, node) for size in view.extents] if view else []
-        return self.sizes.get(node.id) or None
-
-    def visit_Call(self, node: ast.Call) -> ast.expr:
-        match node:
-            case ast.Call(func=ast.Name(id="len"), args=[array]) if sizes := self._sizes(array):
-                return sizes[0]
-            case _:
-                return self._inside(node)
-
-    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
-        match node:
-            case ast.Subscript(value=ast.Attribute(value=array, attr="shape"), slice=index) if (
-                (sizes := self._sizes(array))
-                and (place := _constant(index)) is not None
-                and place in range(-len(sizes), len(sizes))
-            ):
-                return sizes[place]
-            case _:
-                return self._inside(node)
-
-    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
-        match node:
-            case ast.Attribute(value=array, attr="shape") if sizes := self._sizes(array):
-                return ast.copy_location(ast.Tuple([*sizes], ast.Load()), node)
-            case ast.Attribute(value=array, attr="size") if (sizes := self._sizes(array)) and len(sizes) == 1:
-                return sizes[0]
-            case ast.Attribute(value=array, attr="ndim") if sizes := self._sizes(array):
-                return ast.copy_location(ast.Constant(len(sizes)), node)
-            case _:
-                return self._inside(node)
-
-    def _inside(self, node: ast.expr) -> ast.expr:
-        visited = self.generic_visit(node)
-        assert isinstance(visited, ast.expr)
-        return visited
-
-
-def _constant(node: ast.expr) -> int | None:
-    try:
-        value = ast.literal_eval(node)
-    except ValueError:
-        return None
-    return value if isinstance(value, int) else None
+def _declare_nothing(_name: str, _info: ArrayInfo) -> None:
+    pass
