@@ -15,6 +15,8 @@ from optimizer.polyhedral.frontend.expressions import ExpressionReader
 from optimizer.polyhedral.frontend.functions import Impure, check_pure, is_number, is_transparent
 from optimizer.polyhedral.frontend.own_variables import separate_own_variables
 from optimizer.polyhedral.frontend.placing import placed
+from optimizer.polyhedral.frontend.stencil_calls import StencilCalls
+from optimizer.polyhedral.frontend.stencils import is_stencil
 from optimizer.polyhedral.frontend.substitution import Substituted
 from optimizer.polyhedral.frontend.views import view_of
 
@@ -47,7 +49,11 @@ class Inliner:
     def writes(self, call: ast.Call) -> bool:
         """Whether it may change an array that is not its own."""
         name = self._name(call)
-        return name is not None and _writes(self.reader, self.reader.scope.module.functions[name])
+        if name is None:
+            return False
+        module = self.reader.scope.module
+        function = module.functions[name]
+        return bool(call.keywords) if is_stencil(module, function) else _writes(self.reader, function)
 
     def taken_in(self, call: ast.Call, targets: tuple[str, ...] = ()) -> tuple[list[ast.stmt], ast.expr | None]:
         """The statements of the function, and its result.
@@ -61,6 +67,8 @@ class Inliner:
         name = self._name(call)
         assert name is not None
         function = self.reader.scope.module.functions[name]
+        if is_stencil(self.reader.scope.module, function):
+            return StencilCalls(self.reader).applied(call, targets)
         self._check(call, function)
         *body, last = function.body
         if not isinstance(last, ast.Return):
