@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 
 from optimizer.errors import SourceError
-from optimizer.polyhedral.frontend import nest_of_source
+from optimizer.polyhedral.frontend import nest_of_function, nest_of_source
 from tests.plain_comparison import IMPORTS, assert_same_as_python, numbers, vectors
+
+stencil: Any = vars(numba)["stencil"]
 
 
 def indented(body: str) -> str:
@@ -302,3 +305,39 @@ def test_keyword_only_arguments_that_cannot_be_given_in_order_are_refused() -> N
     text = f"{IMPORTS}def f(x, a=1.0, *, b: float):\n    for i in range(len(x)):\n        x[i] = a * b\n"
     with pytest.raises(SourceError, match=r"`b`.*without a default"):
         nest_of_source(text, "f", "people.py", {"x": np.zeros(2)})
+
+
+BOUNDS = {
+    "lower of two": "for i in range(n if n < m else m):\n    x[i] += y[i]",
+    "greater of two": "for i in range(n - m if n - m > 0 else 0, n):\n    x[i] += 1.0",
+    "subscript": "for i in range(n):\n    x[i] += y[i if i <= m - 1 else m - 1]",
+}
+
+
+@pytest.mark.parametrize("case", BOUNDS)
+def test_choices_between_sizes(case: str) -> None:
+    cases = [{"x": numbers((n,), seed=1), "y": numbers((m,), seed=2)} for n, m in ((3, 5), (5, 3), (2, 2), (0, 1))]
+    assert_same_as_python(f"def f(x, y):\n    n = len(x)\n    m = len(y)\n{indented(BOUNDS[case])}", cases)
+
+
+def test_other_choices_in_bounds_are_refused() -> None:
+    text = f"{IMPORTS}def f(x, y):\n    for i in range(3 if len(x) > 5 else 1):\n        x[i] = 1.0\n"
+    with pytest.raises(SourceError, match="the bound of this loop is not affine"):
+        nest_of_source(text, "f", "people.py", {"x": np.zeros(2), "y": np.zeros(2)})
+
+
+def test_a_live_function_brings_its_tuples_and_stencils() -> None:
+    weights = (0.25, 0.5)
+
+    @stencil(cval=1.0)
+    def near(a: Any) -> Any:
+        return a[0] + a[1]
+
+    def f(x: Any) -> None:
+        y = near(x)
+        for i in range(len(x)):
+            x[i] = y[i] * weights[0]
+
+    nest = nest_of_function(f, {"x": np.ones(3)})
+    assert nest.statements[-1].body == "x[i_2] = y[i_2] * 0.25"
+    assert "weights = (0.25, 0.5)" in nest.original

@@ -117,7 +117,9 @@ class Inliner:
             message = f"`{function.name}` calls itself: recursion is not supported"
             raise self.reader.error(call, message, "write loops instead")
         own = {*_stored(function), *(argument.arg for argument in _parameters(function))}
-        for node in (part for line in function.body for part in ast.walk(line) if isinstance(part, ast.Name)):
+        defaults = [value for value in (*function.args.defaults, *function.args.kw_defaults) if value is not None]
+        parts = (part for line in (*function.body, *defaults) for part in ast.walk(line))
+        for node in (part for part in parts if isinstance(part, ast.Name)):
             name = node.id
             is_shadowed = name in scope.arguments or name in scope.arrays or name in scope.names.loops
             if name not in own and (is_shadowed or name in scope.names.assigned):

@@ -7,7 +7,7 @@ import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from optimizer.polyhedral.frontend.affine import Affine, NotAffine, affine, number, variable
+from optimizer.polyhedral.frontend.affine import Affine, NotAffine, affine, as_extreme, number, variable
 from optimizer.polyhedral.frontend.names import FunctionNames
 from optimizer.polyhedral.frontend.source import Module
 
@@ -165,6 +165,9 @@ class _Rewriter(ast.NodeTransformer):
     def visit(self, node: ast.AST) -> Any:
         extent = self.scope.extent(node) if isinstance(node, ast.expr) else None
         return super().visit(node) if extent is None else expression_of(extent)
+
+    def visit_IfExp(self, node: ast.IfExp) -> Any:
+        return self.generic_visit(as_extreme(node) or node)
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         name, scope = node.id, self.scope

@@ -215,9 +215,12 @@ class _Moved(ast.NodeTransformer):
         return node
 
     def _moved(self, loop: str, distance: ast.expr) -> ast.expr:
-        at = ast.Name(loop, ast.Load())
-        visited = self.visit(distance)
-        return at if constant_of(visited) == 0 else ast.BinOp(at, ast.Add(), visited)
+        at, constant = ast.Name(loop, ast.Load()), constant_of(distance)
+        if constant is None:
+            return ast.BinOp(at, ast.Add(), self.visit(distance))
+        if constant < 0:
+            return ast.BinOp(at, ast.Sub(), ast.Constant(-constant))
+        return ast.BinOp(at, ast.Add(), ast.Constant(constant)) if constant else at
 
 
 def _nested(
