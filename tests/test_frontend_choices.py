@@ -54,6 +54,9 @@ VECTOR_BODIES = {
     "loop inside": "if x[i] > 0:\n    for j in range(i):\n        y[j] += x[i]",
     "own variable in a loop": "if x[i] > 0:\n    for j in range(i):\n        t = y[j] * x[i]\n        y[j] = t - x[j]",
     "two targets": "if x[i] > 0:\n    x[i], y[i] = 1.0, 2.0",
+    "own array": "if x[i] > 0:\n    z = np.empty(2)\n    z[0] = x[i]\n    z[1] = 1.0 / x[i]\n    y[i] = z[0] + z[1]",
+    "own array of values": "if x[i] > 0:\n    z = x * 2.0\n    y[i] = z[i] + z[0]",
+    "own position": "if x[i] > 0:\n    k = i // 2\n    y[k] = x[i]",
     "division": "if x[i] != 0:\n    y[i] = 1.0 / x[i]\nelse:\n    y[i] = 0.0",
 }
 

@@ -339,5 +339,5 @@ def test_a_live_function_brings_its_tuples_and_stencils() -> None:
             x[i] = y[i] * weights[0]
 
     nest = nest_of_function(f, {"x": np.ones(3)})
-    assert nest.statements[-1].body == "x[i_2] = y[i_2] * 0.25"
+    assert nest.statements[-1].body == "x[i] = y[i] * 0.25"
     assert "weights = (0.25, 0.5)" in nest.original

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import ast
 import copy
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import TypeAlias
 
-from optimizer.polyhedral.frontend import dtypes
+from optimizer.polyhedral.frontend.affine import NotAffine, affine
 from optimizer.polyhedral.frontend.expressions import ExpressionReader
-from optimizer.polyhedral.frontend.functions import CASTS
+from optimizer.polyhedral.frontend.held_types import HeldTypes
+from optimizer.polyhedral.frontend.local_arrays import LOCAL_MAKERS
 from optimizer.polyhedral.frontend.own_variables import is_written_first
 from optimizer.polyhedral.frontend.placing import mentions, placed
 from optimizer.polyhedral.frontend.rejections import data_dependent
@@ -32,8 +34,12 @@ class ChoiceMaker:
 
     reader: ExpressionReader
     spelled: Spelling
-    saved: set[str] = field(default_factory=set[str])
-    """Variables that hold what a test says."""
+    inlined: Counter[str] = field(default_factory=Counter[str])
+    """How often names occur in the statements of functions that were taken into branches."""
+
+    @property
+    def types(self) -> HeldTypes:
+        return HeldTypes(self.reader)
 
     def choices(self, node: ast.If) -> list[ast.stmt]:
         """The assignments that a data-dependent `if` means.
@@ -70,7 +76,7 @@ class ChoiceMaker:
         name = scope.names.fresh("holds")
         scope.names.assigned[name] += 2
         scope.samples[name] = True
-        self.saved.add(name)
+        scope.truths.add(name)
         return name
 
     def _flat(self, node: ast.If, body: Sequence[ast.stmt]) -> list[ast.stmt]:
@@ -81,7 +87,9 @@ class ChoiceMaker:
         """
         found: list[ast.stmt] = []
         for line in body:
+            before = self.reader.scope.names.mentioned.copy()
             if (spelled := self.spelled(line)) is not None:
+                self.inlined += self.reader.scope.names.mentioned - before
                 found += self._flat(node, spelled)
                 continue
             match line:
@@ -123,7 +131,7 @@ class ChoiceMaker:
 
     def _own_variables(self, node: ast.If, *branches: list[ast.stmt]) -> frozenset[str]:
         """Variables that nothing outside the branches knows, and that each branch assigns before it reads them."""
-        everywhere = self.reader.scope.names.mentioned
+        everywhere = self.reader.scope.names.mentioned - self.inlined
         inside = [part.id for part in ast.walk(node) if isinstance(part, ast.Name)]
         stored = {
             part.targets[0].id
@@ -170,7 +178,9 @@ class ChoiceMaker:
         assert isinstance(one, ast.Assign)
         assert isinstance(other, ast.Assign)
         target = one.targets[0]
-        return _choice(test, target, self._stored(target, one.value), self._stored(target, other.value), one)
+        return _choice(
+            test, target, self.types.as_held(target, one.value), self.types.as_held(target, other.value), one
+        )
 
     def _guarded(self, line: ast.stmt, test: ast.expr, own: frozenset[str]) -> ast.stmt:
         """The statement, with effect only where the test holds."""
@@ -180,68 +190,29 @@ class ChoiceMaker:
             case ast.If(test=known, body=body, orelse=orelse):
                 inside, otherwise = ([self._guarded(each, test, own) for each in part] for part in (body, orelse))
                 return placed(ast.If(known, inside, otherwise), line)
-            case ast.Assign(targets=[ast.Name(id=name)], value=value) if name in self.saved:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if name in self.reader.scope.truths:
                 return placed(ast.Assign(line.targets, ast.BoolOp(ast.And(), [copy.deepcopy(test), value])), line)
-            case ast.Assign(targets=[ast.Name(id=name) as target], value=value) if name in own:
-                return line if _is_harmless(value) else _choice(test, target, value, self._nothing(value), line)
+            case ast.Assign(targets=[target], value=value) if _root(target) in own:
+                is_harmless = _is_harmless(value) or self._is_affine(value) or self._is_memory(value)
+                return line if is_harmless else _choice(test, target, value, self._nothing(value), line)
             case ast.Assign(targets=[target], value=value):
-                return _choice(test, target, self._stored(target, value), _read(target), line)
+                return _choice(test, target, self.types.as_held(target, value), _read(target), line)
             case _:
                 return line
 
+    def _is_affine(self, value: ast.expr) -> bool:
+        try:
+            affine(value, self.reader.scope.lookup)
+        except NotAffine:
+            return False
+        return True
+
+    def _is_memory(self, value: ast.expr) -> bool:
+        return isinstance(value, ast.Call) and self.reader.scope.module.resolve(value.func) in LOCAL_MAKERS
+
     def _nothing(self, value: ast.expr) -> ast.expr:
         """A value that nobody reads; `False` leaves the type of a variable to its other values."""
-        return ast.Constant(0.0 if self._dtype(value) == "float64" else False)
-
-    def _stored(self, target: ast.expr, value: ast.expr) -> ast.expr:
-        """The value as its array holds it, where the common type of both could not hold all that the array can."""
-        dtype, given = self._type_of(target), self._dtype(value)
-        if not isinstance(target, ast.Subscript) or dtype is None:
-            return value
-        is_exact = given is not None and given != "uint64" and dtypes.join(dtype, given) in {dtype, "int64"}
-        if is_exact or dtype in {"float64", "bool", given} or (dtype, given) == ("float32", "float64"):
-            return value
-        cast = self._cast(dtype)
-        if cast is None:
-            message = f"`{ast.unparse(target)}` is {dtype}, and this value may be of another type"
-            raise self.reader.error(value, message, f"import NumPy and write `np.{dtype}({ast.unparse(value)})`")
-        return ast.Call(cast, [value], [])
-
-    def _dtype(self, value: ast.expr) -> str | None:
-        """The type of an expression; None unless the types of all its parts are known."""
-        names = {part.id for part in ast.walk(value) if isinstance(part, ast.Name)}
-        is_known = all(self._type_of(ast.Name(name, ast.Load())) for name in names)
-        return dtypes.infer(value, self._type_of, self.reader.scope.module) if is_known else None
-
-    def _type_of(self, node: ast.expr) -> str | None:
-        """The type of a name or of elements of an array; None while it is not known."""
-        scope = self.reader.scope
-        match node:
-            case ast.Subscript(value=array):
-                return self._type_of(array)
-            case ast.Name(id=name) if name in scope.views:
-                return scope.views[name].dtype
-            case ast.Name(id=name) if name in scope.arrays:
-                return scope.arrays[name].dtype
-            case ast.Name(id=name) if name in scope.arguments:
-                return scope.arguments[name]
-            case ast.Name(id=name) if name in self.saved:
-                return "bool"
-            case ast.Name(id=name) if name in scope.names.loops or name in scope.bindings:
-                return "int64"
-            case ast.Name(id=name) if name in scope.names.assigned:
-                return None
-            case _:
-                return dtypes.constant_type(node, scope.module)
-
-    def _cast(self, dtype: str) -> ast.expr | None:
-        """How the module calls the type."""
-        for bound, origin in self.reader.scope.module.imports.items():
-            if origin == "numpy":
-                return ast.Attribute(ast.Name(bound, ast.Load()), dtype, ast.Load())
-            if CASTS.get(origin) == dtype:
-                return ast.Name(bound, ast.Load())
-        return ast.Name("int", ast.Load()) if dtype == "int64" else None
+        return ast.Constant(0.0 if self.types.dtype(value) == "float64" else False)
 
 
 def _choice(test: ast.expr, target: ast.expr, value: ast.expr, otherwise: ast.expr, line: ast.stmt) -> ast.stmt:
@@ -277,6 +248,13 @@ def _all_of(parts: list[ast.expr]) -> ast.expr:
 def _target_text(line: ast.stmt) -> str:
     """What a statement assigns; for anything else a text that no other has."""
     return ast.unparse(line.targets[0]) if isinstance(line, ast.Assign) else f"<{id(line)}>"
+
+
+def _root(target: ast.expr) -> str:
+    """The variable or the array that an assignment changes."""
+    while isinstance(target, ast.Subscript):
+        target = target.value
+    return target.id if isinstance(target, ast.Name) else ""
 
 
 def _read(target: ast.expr) -> ast.expr:

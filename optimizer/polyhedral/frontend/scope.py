@@ -56,6 +56,8 @@ class Scope:
     """Variables that stand for a part of an array."""
     samples: dict[str, Any] = field(default_factory=dict[str, Any])
     """Scalar variables that were made for array statements -> a value of their type."""
+    truths: set[str] = field(default_factory=set[str])
+    """Variables that were made to hold what a test says."""
     used: set[str] = field(default_factory=set[str])
     """Names of integer arguments that occur in a bound, a condition, a subscript or a shape."""
 
