@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import copy
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import TypeAlias
@@ -57,7 +57,7 @@ class ChoiceMaker:
             orelse, own = self._renamed(orelse, own)
         before: list[ast.stmt] = []
         test = _truth(node.test)
-        if not _is_one_choice(body, orelse):
+        if not _is_one_choice(body, orelse) and self._may_change(test, (*body, *orelse)):
             name = self._saved()
             before = [ast.Assign([ast.Name(name, ast.Store())], test)]
             test = ast.Name(name, ast.Load())
@@ -70,8 +70,19 @@ class ChoiceMaker:
         known = [part for part in parts if self.reader.condition(part) is not None]
         return known, [part for part in parts if part not in known]
 
+    def _may_change(self, test: ast.expr, lines: Sequence[ast.stmt]) -> bool:
+        """Whether what the test says may be something else after some of the lines."""
+        views = self.reader.scope.views
+
+        def memory(names: Iterable[str]) -> set[str]:
+            return {(views[name].array or name) if name in views else name for name in names}
+
+        stored = (_root(part.targets[0]) for line in lines for part in ast.walk(line) if isinstance(part, ast.Assign))
+        read = (part.id for part in ast.walk(test) if isinstance(part, ast.Name))
+        return bool(memory(stored) & memory(read))
+
     def _saved(self) -> str:
-        """A new variable for what a test says, as the branches may change what it reads."""
+        """A new variable for what a test says."""
         scope = self.reader.scope
         name = scope.names.fresh("holds")
         scope.names.assigned[name] += 2
