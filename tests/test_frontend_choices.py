@@ -56,6 +56,9 @@ VECTOR_BODIES = {
     "two targets": "if x[i] > 0:\n    x[i], y[i] = 1.0, 2.0",
     "own array": "if x[i] > 0:\n    z = np.empty(2)\n    z[0] = x[i]\n    z[1] = 1.0 / x[i]\n    y[i] = z[0] + z[1]",
     "own array of values": "if x[i] > 0:\n    z = x * 2.0\n    y[i] = z[i] + z[0]",
+    "own name of a part": "if x[i] > 0:\n    z = y[:2]\n    z[0] = x[i]\n    z[1] += 1.0",
+    "own name of what the test reads": "if x[i] > 0:\n    z = x[:]\n    z[i] = -1.0\n    y[i] = 7.0",
+    "parts in a loop": "if x[i] > 0:\n    for v in y[:2]:\n        x[i] += v",
     "own position": "if x[i] > 0:\n    k = i // 2\n    y[k] = x[i]",
     "division": "if x[i] != 0:\n    y[i] = 1.0 / x[i]\nelse:\n    y[i] = 0.0",
 }
@@ -64,7 +67,8 @@ VECTOR_BODIES = {
 @pytest.mark.parametrize("case", VECTOR_BODIES)
 def test_elements(case: str) -> None:
     body = "".join(f"        {line}\n" for line in VECTOR_BODIES[case].splitlines())
-    assert_same_as_python(f"def f(x, y):\n    for i in range(len(x)):\n{body}", vectors("x", "y"))
+    sizes = (5, 2, 4) if "[:2]" in body else (5, 0, 1, 4)
+    assert_same_as_python(f"def f(x, y):\n    for i in range(len(x)):\n{body}", vectors("x", "y", sizes=sizes))
 
 
 SCALARS = {
@@ -103,6 +107,18 @@ def test_variables(case: str) -> None:
     body = "".join(f"    {line}\n" for line in SCALARS[case].splitlines())
     cases = [{**arguments, "a": a} for arguments, a in zip(vectors("x"), (1.0, -1.0, 2.0, -2.0), strict=True)]
     assert_same_as_python(f"def f(x, a):\n{body}", cases)
+
+
+def test_rows_in_a_branch() -> None:
+    text = """\
+def f(A, x):
+    for i in range(len(x)):
+        if x[i] > 0:
+            for row in A:
+                row[0] = x[i]
+                x[i] += row[1]
+"""
+    assert_same_as_python(text, [{"A": numbers((n, 3), seed=n), "x": numbers((n,), seed=n + 1)} for n in (4, 0, 1)])
 
 
 def test_whole_rows() -> None:

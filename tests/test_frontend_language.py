@@ -139,6 +139,7 @@ CALLS = {
     "in a branch": "for i in range(len(x)):\n    if x[i] > 0:\n        scale(y, 0.5)",
     "in a loop": "for k in range(2):\n    scale(x)\n    y[0] = total(x)",
     "numbers stay calls": "for i in range(len(x)):\n    y[i] = one(x[i])",
+    "computed argument": "s = total(x * 2.0 + x)\nreturn s",
     "in place by name": "s = doubled(x)\nreturn s",
 }
 

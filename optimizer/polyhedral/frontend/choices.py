@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import copy
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import TypeAlias
@@ -19,7 +19,7 @@ from optimizer.polyhedral.frontend.affine import NotAffine, affine
 from optimizer.polyhedral.frontend.expressions import ExpressionReader
 from optimizer.polyhedral.frontend.held_types import HeldTypes
 from optimizer.polyhedral.frontend.local_arrays import LOCAL_MAKERS
-from optimizer.polyhedral.frontend.own_variables import is_written_first
+from optimizer.polyhedral.frontend.own_variables import Own, is_written_first, root_of
 from optimizer.polyhedral.frontend.placing import mentions, placed
 from optimizer.polyhedral.frontend.rejections import data_dependent
 from optimizer.polyhedral.frontend.substitution import Substituted
@@ -61,7 +61,8 @@ class ChoiceMaker:
             name = self._saved()
             before = [ast.Assign([ast.Name(name, ast.Store())], test)]
             test = ast.Name(name, ast.Load())
-        lines = [*before, *self._merged(test, body, orelse, own)]
+        views = {root_of(target) for target, value in _assignments((*body, *orelse)) if self._is_view(target, value)}
+        lines = [*before, *self._merged(test, body, orelse, Own(own, own - views))]
         return [placed(line, node) for line in lines]
 
     def _split(self, test: ast.expr) -> tuple[list[ast.expr], list[ast.expr]]:
@@ -72,14 +73,16 @@ class ChoiceMaker:
 
     def _may_change(self, test: ast.expr, lines: Sequence[ast.stmt]) -> bool:
         """Whether what the test says may be something else after some of the lines."""
-        views = self.reader.scope.views
-
-        def memory(names: Iterable[str]) -> set[str]:
-            return {(views[name].array or name) if name in views else name for name in names}
-
-        stored = (_root(part.targets[0]) for line in lines for part in ast.walk(line) if isinstance(part, ast.Assign))
-        read = (part.id for part in ast.walk(test) if isinstance(part, ast.Name))
-        return bool(memory(stored) & memory(read))
+        scope = self.reader.scope
+        read = {part.id for part in ast.walk(test) if isinstance(part, ast.Name)}
+        read |= {scope.views[name].array or name for name in read & scope.views.keys()}
+        for target, _ in _assignments(lines):
+            root = root_of(target)
+            memory = (scope.views[root].array or root) if root in scope.views else root
+            is_new_view = isinstance(target, ast.Subscript) and memory not in scope.arrays
+            if is_new_view or memory in read:
+                return True
+        return False
 
     def _saved(self) -> str:
         """A new variable for what a test says."""
@@ -144,13 +147,8 @@ class ChoiceMaker:
         """Variables that nothing outside the branches knows, and that each branch assigns before it reads them."""
         everywhere = self.reader.scope.names.mentioned - self.inlined
         inside = [part.id for part in ast.walk(node) if isinstance(part, ast.Name)]
-        stored = {
-            part.targets[0].id
-            for branch in branches
-            for line in branch
-            for part in ast.walk(line)
-            if isinstance(part, ast.Assign) and isinstance(part.targets[0], ast.Name)
-        }
+        lines = [line for branch in branches for line in branch]
+        stored = {target.id for target, _ in _assignments(lines) if isinstance(target, ast.Name)}
         return frozenset(
             name
             for name in stored
@@ -169,9 +167,7 @@ class ChoiceMaker:
         scope.names.add(renamed)
         return renamed, own.union(names.values())
 
-    def _merged(
-        self, test: ast.expr, body: list[ast.stmt], orelse: list[ast.stmt], own: frozenset[str]
-    ) -> list[ast.stmt]:
+    def _merged(self, test: ast.expr, body: list[ast.stmt], orelse: list[ast.stmt], own: Own) -> list[ast.stmt]:
         """Both branches as one sequence; each keeps its order, and the other has no effect on it."""
         refused = ast.UnaryOp(ast.Not(), test)
         alike = SequenceMatcher(None, [*map(_target_text, body)], [*map(_target_text, orelse)], autojunk=False)
@@ -193,7 +189,7 @@ class ChoiceMaker:
             test, target, self.types.as_held(target, one.value), self.types.as_held(target, other.value), one
         )
 
-    def _guarded(self, line: ast.stmt, test: ast.expr, own: frozenset[str]) -> ast.stmt:
+    def _guarded(self, line: ast.stmt, test: ast.expr, own: Own) -> ast.stmt:
         """The statement, with effect only where the test holds."""
         match line:
             case ast.For(target=target, iter=iterable, body=body):
@@ -203,7 +199,7 @@ class ChoiceMaker:
                 return placed(ast.If(known, inside, otherwise), line)
             case ast.Assign(targets=[ast.Name(id=name)], value=value) if name in self.reader.scope.truths:
                 return placed(ast.Assign(line.targets, ast.BoolOp(ast.And(), [copy.deepcopy(test), value])), line)
-            case ast.Assign(targets=[target], value=value) if _root(target) in own:
+            case ast.Assign(targets=[target], value=value) if own.has(target):
                 is_harmless = _is_harmless(value) or self._is_affine(value) or self._is_memory(value)
                 return line if is_harmless else _choice(test, target, value, self._nothing(value), line)
             case ast.Assign(targets=[target], value=value):
@@ -218,12 +214,24 @@ class ChoiceMaker:
             return False
         return True
 
+    def _is_view(self, target: ast.expr, value: ast.expr) -> bool:
+        """Whether a variable may become another name of memory that others know."""
+        is_computed = isinstance(value, ast.BinOp | ast.UnaryOp | ast.Compare | ast.Constant) or self._is_memory(value)
+        return isinstance(target, ast.Name) and not is_computed
+
     def _is_memory(self, value: ast.expr) -> bool:
         return isinstance(value, ast.Call) and self.reader.scope.module.resolve(value.func) in LOCAL_MAKERS
 
     def _nothing(self, value: ast.expr) -> ast.expr:
         """A value that nobody reads; `False` leaves the type of a variable to its other values."""
         return ast.Constant(0.0 if self.types.dtype(value) == "float64" else False)
+
+
+def _assignments(lines: Sequence[ast.stmt]) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """The targets and values of all assignments of flat statements."""
+    for part in (part for line in lines for part in ast.walk(line)):
+        if isinstance(part, ast.Assign):
+            yield part.targets[0], part.value
 
 
 def _choice(test: ast.expr, target: ast.expr, value: ast.expr, otherwise: ast.expr, line: ast.stmt) -> ast.stmt:
@@ -259,13 +267,6 @@ def _all_of(parts: list[ast.expr]) -> ast.expr:
 def _target_text(line: ast.stmt) -> str:
     """What a statement assigns; for anything else a text that no other has."""
     return ast.unparse(line.targets[0]) if isinstance(line, ast.Assign) else f"<{id(line)}>"
-
-
-def _root(target: ast.expr) -> str:
-    """The variable or the array that an assignment changes."""
-    while isinstance(target, ast.Subscript):
-        target = target.value
-    return target.id if isinstance(target, ast.Name) else ""
 
 
 def _read(target: ast.expr) -> ast.expr:

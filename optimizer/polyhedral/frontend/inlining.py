@@ -11,6 +11,8 @@ import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from optimizer.polyhedral.frontend.affine import NotAffine
+from optimizer.polyhedral.frontend.array_values import ShapeError
 from optimizer.polyhedral.frontend.expressions import ExpressionReader
 from optimizer.polyhedral.frontend.functions import Impure, check_pure, is_number, is_transparent
 from optimizer.polyhedral.frontend.own_variables import separate_own_variables
@@ -18,7 +20,7 @@ from optimizer.polyhedral.frontend.placing import placed
 from optimizer.polyhedral.frontend.stencil_calls import StencilCalls
 from optimizer.polyhedral.frontend.stencils import is_stencil
 from optimizer.polyhedral.frontend.substitution import Substituted
-from optimizer.polyhedral.frontend.views import view_of
+from optimizer.polyhedral.frontend.views import array_value, view_of
 
 _MAKERS = frozenset(f"numpy.{name}{like}" for name in ("zeros", "ones", "empty", "full") for like in ("", "_like")) | {
     "numpy.copy",
@@ -37,7 +39,7 @@ class Inliner:
         if name is None:
             return False
         values = [*call.args, *(word.value for word in call.keywords)]
-        if any(self._is_array(value) for value in values):
+        if any(self._has_dimensions(value) for value in values):
             return True
         function = module.functions[name]
         try:
@@ -102,6 +104,13 @@ class Inliner:
                 return name
             case _:
                 return None
+
+    def _has_dimensions(self, node: ast.expr) -> bool:
+        """Whether it is an array, a part of one, or computed from arrays as a whole."""
+        try:
+            return array_value(self.reader.scope, node).rank > 0
+        except (NotAffine, ShapeError):
+            return False
 
     def _is_array(self, node: ast.expr) -> bool:
         """Whether it is an array or a part of one that is more than an element."""

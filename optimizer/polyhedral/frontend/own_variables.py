@@ -7,9 +7,30 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from optimizer.polyhedral.frontend.placing import mentions
 from optimizer.polyhedral.frontend.substitution import Substituted
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """What only the branches know."""
+
+    names: frozenset[str]
+    arrays: frozenset[str]
+    """Those whose elements nothing else can reach, if they are arrays."""
+
+    def has(self, target: ast.expr) -> bool:
+        """Whether an assignment to the target is seen by the branches only."""
+        return root_of(target) in (self.names if isinstance(target, ast.Name) else self.arrays)
+
+
+def root_of(target: ast.expr) -> str:
+    """The variable or the array that an assignment changes."""
+    while isinstance(target, ast.Subscript):
+        target = target.value
+    return target.id if isinstance(target, ast.Name) else ""
 
 
 def separate_own_variables(body: Sequence[ast.stmt], fresh: Callable[[str], str]) -> None:
