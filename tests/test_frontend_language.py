@@ -170,6 +170,7 @@ REFUSED_CALLS = {
     "star": ("$scale(*x)", "any number of arguments", ""),
     "nothing returned": ("s = $scale(x)", "`scale` returns nothing", "by itself"),
     "writes within": ("s = x[0] + $doubled(x)", "writes to its arguments within an expression", "statement of its own"),
+    "writes before": ("x[0] += $doubled(x)", "writes to its arguments within an expression", "statement of its own"),
     "not always called": ("s = 1.0 if x[0] > 0 else $total(x)", "is not always called here", "before"),
     "other meaning": ("SIZE = 2.0\ns = $total(x)\nt = named(x)", "`SIZE` means something else in `f`", "another name"),
 }

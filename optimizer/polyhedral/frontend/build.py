@@ -27,7 +27,7 @@ from optimizer.polyhedral.frontend.tuples import without_tuples
 from optimizer.polyhedral.nest import Argument, ArgumentKind, Array, Nest, Role, Statement
 from optimizer.polyhedral.tree import Node
 
-_BUILT_IN = ("range", "len", "min", "max", "abs")
+_BUILT_IN = ("range", "enumerate", "zip", "reversed", "len", "min", "max", "abs")
 
 
 def build_nest(module: Module, function: ast.FunctionDef, examples: Mapping[str, Any] | None) -> Nest:

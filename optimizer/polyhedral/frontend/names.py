@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 _ISL_WORDS = "and or not exists implies mod floor ceil floord ceild min max rat true false infty infinity nan"
-_PRINTED_WORDS = "range min max abs int float bool len np numpy math numba njit prange"
+_PRINTED_WORDS = "range enumerate zip reversed min max abs int float bool len np numpy math numba njit prange"
 
 
 def is_reserved(name: str) -> bool:

@@ -46,6 +46,9 @@ class Spelling:
             ):
                 return [placed(ast.Assign([target], value), node)]
             case ast.AugAssign(target=target, op=operator, value=value):
+                # The target is read before anything is called.
+                for call in (part for part in ast.walk(value) if isinstance(part, ast.Call)):
+                    self.check_no_writes(call)
                 before, plain = self.without_calls(value)
                 return [*before, placed(ast.AugAssign(target, operator, plain), node)] if before else None
             case ast.If(test=test, body=body, orelse=orelse):
@@ -72,6 +75,12 @@ class Spelling:
         calls = _Calls(self)
         plain = calls.visit(node)
         return calls.before, plain
+
+    def check_no_writes(self, call: ast.Call) -> None:
+        """Raises for a call that writes to arrays which the same statement may have read before."""
+        if self.inliner.is_wanted(call) and self.inliner.writes(call):
+            message = f"`{ast.unparse(call.func)}` writes to its arguments within an expression"
+            raise self.reader.error(call, message, "call it in a statement of its own")
 
     def is_call_on_arrays(self, node: ast.AST) -> bool:
         return isinstance(node, ast.Call) and self.inliner.is_wanted(node)
@@ -120,9 +129,7 @@ class _Calls(ast.NodeTransformer):
         spelling = self.spelling
         if not spelling.inliner.is_wanted(inner):
             return inner
-        if spelling.inliner.writes(inner):
-            message = f"`{ast.unparse(node.func)}` writes to its arguments within an expression"
-            raise spelling.reader.error(node, message, "call it in a statement of its own")
+        spelling.check_no_writes(inner)
         lines, result = spelling.inliner.taken_in(inner)
         self.before += lines
         return spelling.value_of(inner, result)
