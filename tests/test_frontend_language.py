@@ -106,6 +106,8 @@ def both(a, b):
     return total(a) + total(b)
 def clamp(a):
     return min(max(a, -1.0), 1.0)
+def first(v):
+    return v[0]
 def doubled(v):
     v *= 2.0
     return 1.0
@@ -139,6 +141,7 @@ CALLS = {
     "in a branch": "for i in range(len(x)):\n    if x[i] > 0:\n        scale(y, 0.5)",
     "in a loop": "for k in range(2):\n    scale(x)\n    y[0] = total(x)",
     "numbers stay calls": "for i in range(len(x)):\n    y[i] = one(x[i])",
+    "one expression": "s = 1.0 + first(x)\ns += first(y)\nif first(x) > 0:\n    s = first(x)\nreturn s",
     "computed argument": "s = total(x * 2.0 + x)\nreturn s",
     "in place by name": "s = doubled(x)\nreturn s",
 }

@@ -4,6 +4,7 @@ functions that work on arrays, no `if` that depends on data."""
 from __future__ import annotations
 
 import ast
+import copy
 
 from optimizer.polyhedral.frontend.choices import ChoiceMaker
 from optimizer.polyhedral.frontend.expressions import ExpressionReader
@@ -38,7 +39,7 @@ class Spelling:
                 return [*lines, *self._assigned(node, call, result)]
             case ast.Assign(value=value):
                 before, plain = self.without_calls(value)
-                if before:
+                if plain is not value:
                     return [*before, placed(ast.Assign(node.targets, plain), node)]
                 return single_assignments(self.reader, node)
             case ast.AnnAssign(target=target, value=ast.expr() as value) if any(
@@ -50,10 +51,10 @@ class Spelling:
                 for call in (part for part in ast.walk(value) if isinstance(part, ast.Call)):
                     self.check_no_writes(call)
                 before, plain = self.without_calls(value)
-                return [*before, placed(ast.AugAssign(target, operator, plain), node)] if before else None
+                return [*before, placed(ast.AugAssign(target, operator, plain), node)] if plain is not value else None
             case ast.If(test=test, body=body, orelse=orelse):
                 before, plain = self.without_calls(test)
-                return [*before, placed(ast.If(plain, body, orelse), node)] if before else None
+                return [*before, placed(ast.If(plain, body, orelse), node)] if plain is not test else None
             case _:
                 return None
 
@@ -62,7 +63,8 @@ class Spelling:
         return self.choice_maker.choices(node)
 
     def without_calls(self, node: ast.expr) -> tuple[list[ast.stmt], ast.expr]:
-        """What has to run before an expression, and the expression without calls of functions that work on arrays.
+        """What has to run before an expression, and the expression without calls of functions that work on arrays;
+        itself, if it has none.
 
         Raises:
             SourceError: for a call that writes to arrays or is not always made, within something larger.
@@ -73,7 +75,7 @@ class Spelling:
             lines, result = self.inliner.taken_in(node)
             return lines, self.value_of(node, result)
         calls = _Calls(self)
-        plain = calls.visit(node)
+        plain = calls.visit(copy.deepcopy(node))
         return calls.before, plain
 
     def check_no_writes(self, call: ast.Call) -> None:
