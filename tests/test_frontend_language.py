@@ -141,7 +141,10 @@ CALLS = {
     "in a branch": "for i in range(len(x)):\n    if x[i] > 0:\n        scale(y, 0.5)",
     "in a loop": "for k in range(2):\n    scale(x)\n    y[0] = total(x)",
     "numbers stay calls": "for i in range(len(x)):\n    y[i] = one(x[i])",
-    "one expression": "s = 1.0 + first(x)\ns += first(y)\nif first(x) > 0:\n    s = first(x)\nreturn s",
+    "one expression": (
+        "for i in range(len(y)):\n    y[i] += first(x)\n"
+        "s = 1.0 + first(x)\ns += first(y)\nif first(x) > 0:\n    s = first(x)\nreturn s"
+    ),
     "computed argument": "s = total(x * 2.0 + x)\nreturn s",
     "in place by name": "s = doubled(x)\nreturn s",
 }
