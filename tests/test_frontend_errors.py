@@ -127,8 +127,8 @@ BODIES = {
     "nested function": ("$def g(): return 1\nfor i in range(n):\n    x[i] = 1.0", "`def` is not supported", ""),
     "delete": ("$del n\nfor i in range(m):\n    x[i] = 1.0", "`del` is not supported", ""),
     "swap": (
-        "a = x[0]\nb = x[1]\nfor i in range(n):\n    a, b = b, $a\n    x[i] = a",
-        "`a` is read here and changed by the same assignment",
+        "A[0], A[1] = A[1], $A[0]\nfor i in range(n):\n    x[i] = 1.0",
+        "`A` is read here and changed by the same assignment",
         "one by one",
     ),
     "unpacking": (

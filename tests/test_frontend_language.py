@@ -315,6 +315,20 @@ def test_keyword_only_arguments_that_cannot_be_given_in_order_are_refused() -> N
         nest_of_source(text, "f", "people.py", {"x": np.zeros(2)})
 
 
+SWAPS = {
+    "variables": "a = 1.0\nb = 1.0\nfor i in range(len(x)):\n    a, b = b, a + x[i]\nreturn a, b",
+    "elements": "for i in range(len(x) - 1):\n    x[i], x[i + 1] = x[i + 1], x[i]",
+    "by another name": "y = x[:]\nfor i in range(len(x) - 1):\n    y[i], s = x[i + 1], x[i]\n    x[i + 1] = s",
+    "in a branch": "for i in range(len(x) - 1):\n    if x[i] > x[i + 1]:\n        x[i], x[i + 1] = x[i + 1], x[i]",
+    "three": "a = 0.0\nb = 1.0\nfor i in range(len(x)):\n    a, b, x[i] = b, x[i], a\nreturn a, b",
+}
+
+
+@pytest.mark.parametrize("case", SWAPS)
+def test_values_that_change_places(case: str) -> None:
+    assert_same_as_python(f"def f(x):\n{indented(SWAPS[case])}", vectors("x"))
+
+
 BOUNDS = {
     "lower of two": "for i in range(n if n < m else m):\n    x[i] += y[i]",
     "greater of two": "for i in range(n - m if n - m > 0 else 0, n):\n    x[i] += 1.0",

@@ -17,7 +17,7 @@ def single_assignments(reader: ExpressionReader, node: ast.Assign) -> list[ast.s
     """The assignments one by one; None for one with a single target.
 
     Raises:
-        SourceError: for what cannot be taken apart, or where one after the other is not the same as all at once.
+        SourceError: for what cannot be taken apart.
     """
     if len(node.targets) == 1 and isinstance(node.targets[0], ast.Name | ast.Subscript | ast.Attribute):
         return None
@@ -25,7 +25,9 @@ def single_assignments(reader: ExpressionReader, node: ast.Assign) -> list[ast.s
         hint = "make an array of its own for each"
         raise reader.error(node, "several names for one array are not supported", hint)
     pairs = [pair for target in node.targets for pair in _pairs(reader, target, node.value)]
-    _check_independent(reader, pairs)
+    changed = _read_after_change(reader, pairs)
+    if changed is not None:
+        return [placed(line, node) for line in _all_at_once(reader, pairs, changed)]
     return [placed(ast.Assign([target], value), node) for target, value in pairs]
 
 
@@ -72,14 +74,37 @@ def _sizes(
     return list(zip(targets, sizes, strict=True))
 
 
-def _check_independent(reader: ExpressionReader, pairs: list[tuple[ast.expr, ast.expr]]) -> None:
-    """One after the other must mean the same as all at once."""
+def _read_after_change(reader: ExpressionReader, pairs: list[tuple[ast.expr, ast.expr]]) -> ast.Name | None:
+    """What is read although an assignment before it has changed it; None where one after the other means the same."""
+    views = reader.scope.views
+
+    def memory(name: str) -> str:
+        return views[name].array or name if name in views else name
+
     for position, (target, _) in enumerate(pairs):
-        written = next((node.id for node in ast.walk(target) if isinstance(node, ast.Name)), "")
-        for other, value in pairs[position + 1 :]:
-            subscripts = ast.walk(other.slice) if isinstance(other, ast.Subscript) else ()
-            for node in (*subscripts, *ast.walk(value)):
-                if isinstance(node, ast.Name) and node.id == written:
-                    message = f"`{written}` is read here and changed by the same assignment"
-                    hint = "write the assignments one by one, with a variable for the old value"
-                    raise reader.error(node, message, hint)
+        written = next((memory(node.id) for node in ast.walk(target) if isinstance(node, ast.Name)), "")
+        for _, value in pairs[position + 1 :]:
+            for node in ast.walk(value):
+                if isinstance(node, ast.Name) and memory(node.id) == written:
+                    return node
+    return None
+
+
+def _all_at_once(reader: ExpressionReader, pairs: list[tuple[ast.expr, ast.expr]], changed: ast.Name) -> list[ast.stmt]:
+    """All values first, as in `a, b = b, a + b`; then they are assigned from left to right.
+
+    Raises:
+        SourceError: for arrays, whose elements a name for them would not keep.
+    """
+    names = reader.scope.names
+    before: list[ast.stmt] = []
+    after: list[ast.stmt] = []
+    for target, value in pairs:
+        if _makes_array(reader, value):
+            message = f"`{changed.id}` is read here and changed by the same assignment"
+            raise reader.error(changed, message, "write the assignments one by one, with an array for the old values")
+        name = names.fresh("old")
+        names.assigned[name] += 1
+        before.append(ast.Assign([ast.Name(name, ast.Store())], value))
+        after.append(ast.Assign([target], ast.Name(name, ast.Load())))
+    return [*before, *after]
