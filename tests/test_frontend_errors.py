@@ -62,8 +62,12 @@ BODIES = {
     "division by a variable": ("for i in range(n):\n    x[$i // m] = 1.0", "does not divide by a constant", ""),
     "step of a variable": ("for i in range(0, n, $m):\n    x[i] = 1.0", "step of a loop must be a whole number", "2"),
     "step of zero": ("for i in range(0, n, $0):\n    x[i] = 1.0", "other than 0", ""),
-    "not a range": ("for v in $x:\n    A[0, 0] = v", "a loop over `x` is not supported", "range(...)"),
-    "enumerate": ("for i, v in enumerate(x):\n    A[0, 0] = v", "one loop variable", "for i in range"),
+    "not a range": ("for v in $alpha:\n    A[0, 0] = v", "a loop over `alpha` is not supported", "range(...)"),
+    "list": ("for v in $[1, 2]:\n    A[0, 0] = v", "a loop over `[1, 2]` is not supported", "range(...)"),
+    "computed": ("for v, w in zip($x * 2, x):\n    A[0, 0] = v", "a loop over `x * 2` is not supported", "range(...)"),
+    "enumerate": ("for i in $enumerate(x):\n    A[0, 0] = i", "over `enumerate(x)` is not supported", "range(...)"),
+    "row given another value": ("for row in A:\n    $row = x", "`row` is a part of an array here", "another name"),
+    "two names for one array": ("$t = u = np.zeros(n)\nfor i in range(n):\n    t[i] = 1.0", "several names", "its own"),
     "for else": ("for i in range(n):\n    x[i] = 1.0\nelse:\n    $x[0] = 2.0", "`else` of a loop", "behind the loop"),
     "same variable inside": (
         "for i in range(n):\n    for $i in range(n):\n        x[i] = 1.0",
@@ -78,22 +82,7 @@ BODIES = {
     "loop variable changed": ("for i in range(n):\n    x[i] = 1.0\n    $i += 1", "only its loop may change it", ""),
     "loop variable afterwards": ("for i in range(n):\n    x[i] = 1.0\nx[$i] = 2.0", "no value outside its loop", ""),
     "loop variable as value": ("for i in range(n):\n    x[i] = 1.0\nx[0] = $i", "no value outside its loop", "inside"),
-    "data-dependent if": (
-        "for i in range(n):\n    if $x[i] > 0.0:\n        x[i] = alpha",
-        "whether `x[i] > 0.0` holds is not known",
-        "write `x[i] = alpha if x[i] > 0.0 else x[i]`",
-    ),
-    "data-dependent augmented if": (
-        "for i in range(n):\n    if $alpha > 0.0:\n        x[i] += 1.0",
-        "whether `alpha > 0.0` holds",
-        "write `x[i] = x[i] + 1.0 if alpha > 0.0 else x[i]`",
-    ),
-    "data-dependent if else": (
-        "for i in range(n):\n    if $x[i] > 0.0:\n        x[i] = 1.0\n    else:\n        x[i] = 2.0",
-        "whether `x[i] > 0.0` holds",
-        "write `x[i] = 1.0 if x[i] > 0.0 else 2.0`",
-    ),
-    "slice read": ("for i in range(n):\n    x[i] = helper(x[$0:n])", "is a slice", "write a loop"),
+    "slice read": ("for i in range(n):\n    $x[i] = helper(x[0:n])", "the value has 1 dimension, and one number", ""),
     "row": ("for i in range(n):\n    $x[i] = A[i]", "the value has 1 dimension, and one number is assigned to", ""),
     "whole array": ("for i in range(n):\n    $x[i] = A * 2.0", "the value has 2 dimensions, and one number", ""),
     "other size": (
@@ -138,8 +127,8 @@ BODIES = {
     "nested function": ("$def g(): return 1\nfor i in range(n):\n    x[i] = 1.0", "`def` is not supported", ""),
     "delete": ("$del n\nfor i in range(m):\n    x[i] = 1.0", "`del` is not supported", ""),
     "swap": (
-        "a = x[0]\nb = x[1]\nfor i in range(n):\n    a, b = b, $a\n    x[i] = a",
-        "`a` is read here and changed by the same assignment",
+        "A[0], A[1] = A[1], $A[0]\nfor i in range(n):\n    x[i] = 1.0",
+        "`A` is read here and changed by the same assignment",
         "one by one",
     ),
     "unpacking": (
@@ -208,7 +197,7 @@ SIGNATURES = {
     "any float": ('def f(x: $Float[np.ndarray, "n"]):', "says too little", "Float64[np.ndarray"),
     "other type": ("def f(x: $str):", "says too little: `str`", ""),
     "list": ("def f(x: $list[int]):", "says too little", ""),
-    "star": ("def f(*$x):", "keyword-only", "ordinary position"),
+    "star": ("def f(*$x):", "`*` and `**` arguments", "each argument"),
     "any rank": ('def f(x: Float64[np.ndarray, $"..."]):', "number of dimensions must be fixed", ""),
     "variadic": ('def f(x: Float64[np.ndarray, $"*n"]):', "dimension `*n` is not", ""),
     "no dimension": ('def f(x: Float64[np.ndarray, $""]):', "without dimensions", "`x: float`"),

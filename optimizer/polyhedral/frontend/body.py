@@ -16,8 +16,9 @@ from optimizer.polyhedral.frontend.greatest_sizes import greatest
 from optimizer.polyhedral.frontend.local_arrays import LocalArray, read_local_array
 from optimizer.polyhedral.frontend.names import LoopNames, is_reserved
 from optimizer.polyhedral.frontend.ranges import read_range
-from optimizer.polyhedral.frontend.rejections import data_dependent, unsupported
+from optimizer.polyhedral.frontend.rejections import unsupported
 from optimizer.polyhedral.frontend.scope import ArrayInfo, Binding, Scope
+from optimizer.polyhedral.frontend.spelling import Spelling
 from optimizer.polyhedral.nest import Access, SourceLoop
 from optimizer.polyhedral.tree import Leaf, Loop, Node, Sequence, sequence_of
 
@@ -65,6 +66,7 @@ class FunctionWalker:
     scope: Scope
     reader: ExpressionReader
     loop_names: LoopNames
+    spelling: Spelling
     drafts: list[Draft] = field(default_factory=list[Draft])
     loops: list[SourceLoop] = field(default_factory=list[SourceLoop])
     locals: dict[str, LocalArray] = field(default_factory=dict[str, LocalArray])
@@ -83,7 +85,9 @@ class FunctionWalker:
         if last.value is None or (isinstance(last.value, ast.Constant) and last.value.value is None):
             return self._block(body, Place())
         tree = self._block(body, Place())
-        lines, value = self._arrays(Place()).returned(last.value)
+        before, value = self.spelling.without_calls(last.value)
+        tree = sequence_of(tree, self._block(before, Place()))
+        lines, value = self._arrays(Place()).returned(value)
         tree = sequence_of(tree, *self._generated(lines, Place()))
         self.returned = self._returned(value)
         return tree
@@ -127,6 +131,10 @@ class FunctionWalker:
         return sequence_of(*parts)
 
     def _statement(self, node: ast.stmt, place: Place) -> Iterator[Node]:
+        if not self.scope.generated and (lines := self.spelling.spelled(node)) is not None:
+            for line in lines:
+                yield from self._statement(line, place)
+            return
         if not self.scope.generated:
             lines = self._arrays(place).lowered(node, is_outermost=place.is_outermost)
             if lines is not None:
@@ -140,15 +148,12 @@ class FunctionWalker:
             case ast.If():
                 condition = self.reader.condition(node.test)
                 if condition is None:
-                    raise data_dependent(self.scope.module.source, node)
+                    for line in self.spelling.choices(node):
+                        yield from self._statement(line, place)
+                    return
                 yield self._block(node.body, place.where(condition))
                 yield self._block(node.orelse, place.where(condition.negated()))
-            case ast.Assign(targets=targets, value=value):
-                pairs = [pair for target in targets for pair in self._pairs(target, value)]
-                self._check_independent(pairs)
-                for target, part in pairs:
-                    yield from self._assign(node, target, part, place)
-            case ast.AnnAssign(target=target, value=ast.expr() as value):
+            case ast.Assign(targets=[target], value=value) | ast.AnnAssign(target=target, value=ast.expr() as value):
                 yield from self._assign(node, target, value, place)
             case ast.AugAssign():
                 yield self._augmented(node, place)
@@ -175,36 +180,6 @@ class FunctionWalker:
             return
         self.loops.insert(position, SourceLoop(name, node.lineno, values.is_prange))
         yield Loop(name, body)
-
-    def _pairs(self, target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
-        """The single assignments that `a, b = x, y` and `n, m = A.shape` stand for."""
-        match target, value:
-            case ast.Tuple(elts=targets), ast.Attribute(value=ast.Name(id=array), attr="shape"):
-                info = self.scope.arrays.get(array)
-                if info is None or len(info.extents) != len(targets):
-                    raise self._error(value, f"`{array}` is not an array of {len(targets)} dimensions")
-                indices = [ast.copy_location(ast.Constant(k), value) for k in range(len(targets))]
-                sizes = [ast.copy_location(ast.Subscript(value, k, ast.Load()), value) for k in indices]
-                return list(zip(targets, sizes, strict=True))
-            case ast.Tuple(elts=targets), ast.Tuple(elts=values) if len(targets) == len(values):
-                return list(zip(targets, values, strict=True))
-            case ((ast.Tuple() | ast.List() | ast.Starred()), _):
-                hint = "only `a, b = x, y` and `n, m = A.shape` assign several variables at once"
-                raise self._error(target, "this assignment to several variables is not supported", hint)
-            case _:
-                return [(target, value)]
-
-    def _check_independent(self, pairs: list[tuple[ast.expr, ast.expr]]) -> None:
-        """One after the other must mean the same as all at once."""
-        for position, (target, _) in enumerate(pairs):
-            written = next((node.id for node in ast.walk(target) if isinstance(node, ast.Name)), "")
-            for other, value in pairs[position + 1 :]:
-                subscripts = ast.walk(other.slice) if isinstance(other, ast.Subscript) else ()
-                for node in (*subscripts, *ast.walk(value)):
-                    if isinstance(node, ast.Name) and node.id == written:
-                        message = f"`{written}` is read here and changed by the same assignment"
-                        hint = "write the assignments one by one, with a variable for the old value"
-                        raise self._error(node, message, hint)
 
     def _assign(self, node: ast.stmt, target: ast.expr, value: ast.expr, place: Place) -> Iterator[Node]:
         if isinstance(target, ast.Name):

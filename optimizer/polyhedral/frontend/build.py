@@ -12,18 +12,22 @@ from optimizer.polyhedral.frontend.body import Draft, FunctionWalker
 from optimizer.polyhedral.frontend.bounds import Violation, find_violation, subscripted_arrays, within_bounds
 from optimizer.polyhedral.frontend.expressions import ExpressionReader
 from optimizer.polyhedral.frontend.functions import is_transparent
+from optimizer.polyhedral.frontend.kept_elements import check_kept
 from optimizer.polyhedral.frontend.names import FunctionNames, LoopNames, is_reserved
 from optimizer.polyhedral.frontend.original import original, preamble
+from optimizer.polyhedral.frontend.own_variables import separate_own_variables
 from optimizer.polyhedral.frontend.renaming import with_webs
 from optimizer.polyhedral.frontend.scalars import find_webs
 from optimizer.polyhedral.frontend.scope import ArrayInfo, Scope
 from optimizer.polyhedral.frontend.shapes import Shapes, read_shapes
 from optimizer.polyhedral.frontend.signature import Signature, read_signature
 from optimizer.polyhedral.frontend.source import Module
+from optimizer.polyhedral.frontend.spelling import Spelling
+from optimizer.polyhedral.frontend.tuples import without_tuples
 from optimizer.polyhedral.nest import Argument, ArgumentKind, Array, Nest, Role, Statement
 from optimizer.polyhedral.tree import Node
 
-_BUILT_IN = ("range", "len", "min", "max", "abs")
+_BUILT_IN = ("range", "enumerate", "zip", "reversed", "len", "min", "max", "abs")
 
 
 def build_nest(module: Module, function: ast.FunctionDef, examples: Mapping[str, Any] | None) -> Nest:
@@ -44,18 +48,22 @@ def build_nest(module: Module, function: ast.FunctionDef, examples: Mapping[str,
         if is_reserved(argument.name):
             message = f"`{argument.name}` cannot be the name of an argument here"
             raise module.source.error(argument.node, message, "give it another name")
-    names = FunctionNames.of(function)
-    shapes = read_shapes(module, function, signature, names)
+    spelled = without_tuples(module, function)
+    names = FunctionNames.of(spelled)
+    names.taken |= {*module.imports, *module.functions, *module.constants}
+    separate_own_variables(spelled.body, names.fresh)
+    names = FunctionNames.of(spelled, names.taken)
+    shapes = read_shapes(module, spelled, signature, names)
     scope = Scope(module, function.name, names, {s.name: s.dtype for s in signature if not s.is_array})
     for argument in signature:
         if argument.is_array:
             scope.arrays[argument.name] = ArrayInfo(argument.dtype, shapes.extents[argument.name])
             scope.used.update(*(extent.names for extent in shapes.extents[argument.name]))
-    names.taken |= {*module.imports, *module.functions, *module.constants}
     others = {*scope.arguments, *scope.arrays, *(symbol for symbol, _, _ in shapes.symbols), *names.assigned}
     others |= {*module.imports, *module.functions, *module.constants}
-    walker = FunctionWalker(scope, ExpressionReader(scope), LoopNames(names, frozenset(others)))
-    tree = walker.walk(function)
+    reader = ExpressionReader(scope)
+    walker = FunctionWalker(scope, reader, LoopNames(names, frozenset(others)), Spelling(reader))
+    tree = walker.walk(spelled)
     if not walker.loops:
         raise module.source.error(function, f"`{function.name}` has no loops", "a kernel is a function of `for` loops")
     nest = _assemble(module, function, signature, shapes, walker, tree)
@@ -91,19 +99,22 @@ def _assemble(
         loops=tuple(walker.loops),
         prologue=tuple(f"{name} = {ast.unparse(value)}" for name, value in scope.prologue.items()),
         epilogue=(),
-        preamble=preamble(module, _printed(walker), with_numba=False),
+        preamble=preamble(module, _printed(function, walker), with_numba=False),
         original=original(module, function),
         file=module.source.file,
     )
     taken = {*scope.names.taken, *(loop.name for loop in walker.loops)}
+    check_kept(nest, walker.drafts, module.source)
     webs = find_webs(nest, walker.drafts, module.source, {*scope.arguments}, walker.returned_scalars, taken)
     return with_webs(nest, walker, webs)
 
 
-def _printed(walker: FunctionWalker) -> list[ast.AST]:
+def _printed(function: ast.FunctionDef, walker: FunctionWalker) -> list[ast.AST]:
     """Everything of the function that is printed again."""
     returned = () if walker.returned is None else (walker.returned,)
-    return [*(draft.node for draft in walker.drafts), *walker.scope.prologue.values(), *returned]
+    arguments = function.args
+    defaults = [default for default in (*arguments.defaults, *arguments.kw_defaults) if default is not None]
+    return [*(draft.node for draft in walker.drafts), *walker.scope.prologue.values(), *returned, *defaults]
 
 
 def _argument(signature: Signature, parameters: list[str]) -> Argument:

@@ -14,6 +14,7 @@ from optimizer.errors import UserError
 from optimizer.polyhedral.frontend.build import build_nest
 from optimizer.polyhedral.frontend.live_source import text_with_globals
 from optimizer.polyhedral.frontend.source import Module, parse_module
+from optimizer.polyhedral.frontend.stencils import is_stencil
 from optimizer.polyhedral.nest import Nest
 
 
@@ -118,7 +119,11 @@ def _kernel_functions(module: Module) -> list[ast.FunctionDef]:
     return [
         function
         for name, function in module.functions.items()
-        if not name.startswith("_") and name != "make_inputs" and name not in called and _has_loops(function)
+        if not name.startswith("_")
+        and name != "make_inputs"
+        and name not in called
+        and not is_stencil(module, function)
+        and _has_loops(function)
     ]
 
 

@@ -55,8 +55,8 @@ def _array_named(reader: ExpressionReader, node: ast.expr) -> ArrayInfo | None:
 
 
 def _extents(reader: ExpressionReader, shape: ast.expr) -> tuple[Affine, ...]:
-    if isinstance(shape, ast.Attribute) and shape.attr == "shape" and (like := _array_named(reader, shape.value)):
-        return like.extents
+    if extents := reader.scope.shape(shape):
+        return extents
     parts = shape.elts if isinstance(shape, ast.Tuple) else [shape]
     extents = tuple(reader.affine(part, "the size of this array") for part in parts)
     for part, extent in zip(parts, extents, strict=True):

@@ -7,7 +7,7 @@ import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from optimizer.polyhedral.frontend.affine import Affine, NotAffine, affine, variable
+from optimizer.polyhedral.frontend.affine import Affine, NotAffine, affine, as_extreme, number, variable
 from optimizer.polyhedral.frontend.names import FunctionNames
 from optimizer.polyhedral.frontend.source import Module
 
@@ -56,6 +56,8 @@ class Scope:
     """Variables that stand for a part of an array."""
     samples: dict[str, Any] = field(default_factory=dict[str, Any])
     """Scalar variables that were made for array statements -> a value of their type."""
+    truths: set[str] = field(default_factory=set[str])
+    """Variables that were made to hold what a test says."""
     used: set[str] = field(default_factory=set[str])
     """Names of integer arguments that occur in a bound, a condition, a subscript or a shape."""
 
@@ -104,28 +106,56 @@ class Scope:
         return f"`{name}` is not an integer that is known here"
 
     def extent(self, node: ast.expr) -> Affine | None:
-        """The size that `A.shape[k]` or `len(A)` reads; None when `node` is neither."""
+        """The size that `A.shape[k]`, `len(A)` or `A.size` reads; None when `node` is none of these."""
         match node:
-            case ast.Subscript(value=ast.Attribute(value=ast.Name(id=array), attr="shape"), slice=dimension):
+            case ast.Subscript(value=ast.Attribute(value=array, attr="shape"), slice=dimension):
                 try:
                     k = affine(dimension, lambda _: None)
                 except NotAffine:
                     return None
                 extents = self._extents(array)
                 return extents[k.constant] if -len(extents) <= k.constant < len(extents) else None
-            case ast.Call(func=ast.Name(id="len"), args=[ast.Name(id=array)], keywords=[]):
+            case ast.Call(func=ast.Name(id="len"), args=[array], keywords=[]):
                 return next(iter(self._extents(array)), None)
+            case ast.Attribute(value=array, attr="size") if len(extents := self._extents(array)) == 1:
+                return extents[0]
+            case ast.Attribute(value=array, attr="ndim") if extents := self._extents(array):
+                return number(len(extents))
             case _:
                 return None
 
-    def _extents(self, name: str) -> tuple[Affine, ...]:
-        if name in self.views:
-            return tuple(extent.value for extent in self.views[name].extents)
-        return self.arrays[name].extents if name in self.arrays else ()
+    def shape(self, node: ast.expr) -> tuple[Affine, ...]:
+        """The sizes that `A.shape` or `A.shape[:2]` reads; none when `node` is neither."""
+        match node:
+            case ast.Attribute(value=array, attr="shape"):
+                return self._extents(array)
+            case ast.Subscript(value=ast.Attribute(value=array, attr="shape"), slice=ast.Slice() as part):
+                extents = self._extents(array)
+                return tuple(extents[k] for k in positions(part, len(extents)))
+            case _:
+                return ()
+
+    def _extents(self, node: ast.expr) -> tuple[Affine, ...]:
+        match node:
+            case ast.Name(id=name) if name in self.views:
+                return tuple(extent.value for extent in self.views[name].extents)
+            case ast.Name(id=name) if name in self.arrays:
+                return self.arrays[name].extents
+            case _:
+                return ()
 
     def rewritten(self, node: ast.expr) -> ast.expr:
         """An affine expression or condition over unique loop names and parameters only."""
         return _Rewriter(self).visit(copy.deepcopy(node))
+
+
+def positions(part: ast.Slice, count: int) -> range:
+    """Which of `count` sizes a slice takes; none for one whose bounds are not constants."""
+    try:
+        ends = [None if end is None else ast.literal_eval(end) for end in (part.lower, part.upper, part.step)]
+        return range(count)[slice(*ends)]
+    except (ValueError, TypeError):
+        return range(0)
 
 
 class _Rewriter(ast.NodeTransformer):
@@ -137,6 +167,9 @@ class _Rewriter(ast.NodeTransformer):
     def visit(self, node: ast.AST) -> Any:
         extent = self.scope.extent(node) if isinstance(node, ast.expr) else None
         return super().visit(node) if extent is None else expression_of(extent)
+
+    def visit_IfExp(self, node: ast.IfExp) -> Any:
+        return self.generic_visit(as_extreme(node) or node)
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         name, scope = node.id, self.scope
