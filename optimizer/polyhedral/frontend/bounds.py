@@ -36,6 +36,8 @@ class Violation:
     position: int
     """Which of the statement's subscripted arrays, in the order of `subscripted_arrays`."""
     message: str
+    counts_from_end: bool = False
+    """Whether Python, and Numba, take it for another element: a negative subscript counts from the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,37 @@ def find_violation(nest: Nest, sizes: Mapping[str, int] | None = None) -> Violat
     return None
 
 
+def certain_violations(nest: Nest) -> list[Violation]:
+    """Every access that leaves its array at every (large enough) size at which it runs."""
+    found: list[Violation] = []
+    with limited(nest.file, _TASK):
+        for hazard in _hazards_of(nest):
+            if not _is_certain(hazard, nest):
+                continue
+            beyond = replace(hazard, outside=hazard.outside.intersect(_beyond(hazard)))
+            counts_from_end = beyond.outside.is_empty() or not _is_certain(beyond, nest)
+            shown = hazard if counts_from_end else beyond
+            message = _in_words(shown, _at_usual_sizes(shown.outside, nest))
+            found.append(Violation(hazard.statement, hazard.position, message, counts_from_end))
+    return found
+
+
+def _at_usual_sizes(outside: isl.Set, nest: Nest) -> isl.Set:
+    """Without arrays of few elements, which are poor examples, if there are others."""
+    few = " and ".join(f"{extent} >= 4" for array in nest.arrays for extent in array.shape)
+    usual = outside.intersect_params(isl.Set(f"[{', '.join(nest.parameters)}] -> {{ : {few or 'true'} }}"))
+    return outside if usual.is_empty() else usual
+
+
+def _beyond(hazard: _Hazard) -> isl.Set:
+    """The iterations in which no element is meant even if negative subscripts count from the end."""
+    tests = [
+        f"{subscript} < -({extent}) or {subscript} >= {extent}"
+        for subscript, extent in zip(hazard.element.subscripts, hazard.shape, strict=True)
+    ]
+    return isl.Set(f"{hazard.iteration} : {' or '.join(tests)} }}")
+
+
 def within_bounds(nest: Nest) -> Nest:
     """The nest for the sizes at which every subscript stays inside its array, and no others."""
     hazards = _hazards_of(nest)
@@ -130,7 +163,11 @@ def _hazards(
 
 def _is_certain(hazard: _Hazard, nest: Nest) -> bool:
     """Whether it happens at every size at which the access runs at all, apart from small arrays."""
-    fine = hazard.reached.params().subtract(hazard.outside.params())
+    return only_for_small_arrays(hazard.reached.params().subtract(hazard.outside.params()), nest)
+
+
+def only_for_small_arrays(fine: isl.Set, nest: Nest) -> bool:
+    """Whether some array is below a fixed size at each of these sizes, if there are any."""
     if fine.is_empty():
         return True
     extents = {name for array in nest.arrays for text in array.shape for name in _names(text)}
