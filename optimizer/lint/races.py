@@ -75,9 +75,9 @@ def broken_reductions(subject: Subject) -> Iterator[Finding]:
 
 
 def _hint(subject: Subject, witness: Witness) -> str:
-    is_sum = subject.nest.statement(witness.source).body == subject.nest.statement(witness.sink).body
     body = ast.parse(subject.nest.statement(witness.sink).body).body[0]
-    if witness.kind is Kind.WAW or (is_sum and isinstance(body, ast.AugAssign)):
+    accumulates = isinstance(body, ast.AugAssign) and witness.array not in _names(body.value)
+    if witness.kind is Kind.WAW or (accumulates and witness.source == witness.sink):
         return "give each iteration elements of its own, or make another loop the parallel one"
     return "write the results to another array, or let `range` run this loop"
 
