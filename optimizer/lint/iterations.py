@@ -24,9 +24,10 @@ def distances(nest: Nest, statement: Statement, loop: str) -> tuple[int, ...] | 
         return tuple(0 for _ in iterators[depth:])
     spans: list[int] = []
     for position in range(depth, len(iterators)):
-        if not apart.dim_has_upper_bound(isl.dim_type.set, position):
+        greatest = apart.dim_max_val(position)
+        if not greatest.is_int():
             return None
-        spans.append(apart.dim_max_val(position).to_python())
+        spans.append(greatest.to_python())
     return tuple(spans)
 
 

@@ -133,7 +133,7 @@ def _is_certain(nest: Nest, loop: Loop, found: isl.Map) -> bool:
         return True
     values = [each.project_out(isl.dim_type.out, 0, depth) for each in (source, sink)]
     far = two.intersect_params(fine).apply_domain(values[0]).apply_range(values[1]).deltas().project_out_all_params()
-    return bool(far.dim_has_upper_bound(isl.dim_type.set, 0) and far.dim_has_lower_bound(isl.dim_type.set, 0))
+    return far.dim_max_val(0).is_int() and far.dim_min_val(0).is_int()
 
 
 def _up_to(nest: Nest, loop: Loop, statement: str) -> isl.Map:

@@ -24,6 +24,8 @@ class Term:
     """Of the result."""
     over: tuple[Quantity, ...]
     element: Callable[[Point, Point], ast.expr]
+    starts: tuple[Quantity, ...] = ()
+    """Where the loops over the dimensions that vanish begin best."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +94,12 @@ class Accumulation:
         self, target: ArrayValue, element: Callable[[Point], ast.expr], operator: ast.operator | None = None
     ) -> list[ast.stmt]:
         """The loops that write every element of `target`."""
-        at = self.counters(target.rank)
+        names = self.counters(target.rank)
+        starts = [target.start(k) for k in range(target.rank)]
+        at = tuple(name - start for name, start in zip(names, starts, strict=True))
         place = stored(target.element(at))
         statement = ast.AugAssign(place, operator, element(at)) if operator else ast.Assign([place], element(at))
-        return nested(at, target.extents, [statement])
+        return nested(names, starts, target.extents, [statement])
 
     def made(self, wanted: str, dtype: str, extents: Sequence[Quantity]) -> ArrayValue:
         """A new array; without dimensions, a new variable."""
@@ -111,7 +115,10 @@ class Accumulation:
         """A new array of this name. Raises `ValueError` for an extent that is not linear."""
         sizes = [of_affine(extent.value) for extent in extents]
         self.declare(name, ArrayInfo(dtype, tuple(size.value for size in sizes)))
-        return named_array(name, dtype, sizes)
+        made = named_array(name, dtype, sizes)
+        if any(size.value != own for size, own in zip(sizes, self.scope.arrays[name].extents, strict=True)):
+            self.scope.views[name] = made
+        return made
 
     def counters(self, rank: int) -> Point:
         """New loop variables."""
@@ -125,17 +132,25 @@ class Accumulation:
 
     def _for_each(self, term: Term, is_over: bool, body: Callable[[Point, Point], list[ast.stmt]]) -> None:
         at = self.counters(len(term.extents))
-        along = self.counters(len(term.over)) if is_over else ()
-        extents = (*term.extents, *term.over) if is_over else term.extents
-        self.before.extend(nested((*at, *along), extents, body(at, along)))
+        zeros = [whole(0)] * len(at)
+        if not is_over:
+            self.before.extend(nested(at, zeros, term.extents, body(at, ())))
+            return
+        names = self.counters(len(term.over))
+        starts = term.starts or (whole(0),) * len(names)
+        along = tuple(name - start for name, start in zip(names, starts, strict=True))
+        self.before.extend(nested((*at, *names), (*zeros, *starts), (*term.extents, *term.over), body(at, along)))
 
 
-def nested(variables: Point, extents: Sequence[Quantity], body: Sequence[ast.stmt]) -> list[ast.stmt]:
-    """The body in a loop from 0 for each extent."""
+def nested(
+    variables: Point, starts: Sequence[Quantity], extents: Sequence[Quantity], body: Sequence[ast.stmt]
+) -> list[ast.stmt]:
+    """The body in loops over these variables, from their starts on, outermost first."""
     lines: list[ast.stmt] = list(body)
-    for variable, extent in reversed(list(zip(variables, extents, strict=True))):
+    for variable, start, extent in reversed(list(zip(variables, starts, extents, strict=True))):
         target = ast.Name(ast.unparse(variable.node), ast.Store())
-        lines = [ast.For(target, ast.Call(ast.Name("range", ast.Load()), [extent.node], []), lines, [])]
+        bounds = [extent.node] if start.constant == 0 else [start.node, (start + extent).node]
+        lines = [ast.For(target, ast.Call(ast.Name("range", ast.Load()), bounds, []), lines, [])]
     return lines
 
 

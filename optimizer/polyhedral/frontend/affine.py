@@ -194,8 +194,9 @@ def _quotient(node: ast.expr, operator: ast.operator, left: Affine, right: Affin
 
 def floor_division(value: Affine, divisor: int) -> Affine:
     """Rounded down; the divisor is above 0."""
-    if value.is_constant:
-        return number(value.constant // divisor)
+    if all(factor % divisor == 0 for factor in value.terms.values()):
+        terms = {term: factor // divisor for term, factor in value.terms.items()}
+        return Affine(terms, value.constant // divisor, value.names)
     return _term(f"floor(({value})/{divisor})", value.names)
 
 

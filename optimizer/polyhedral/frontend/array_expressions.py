@@ -66,6 +66,8 @@ class ArrayReader:
             ShapeError: for extents that do not go together, and for what has no meaning here.
             NotAffine: for a bound of a slice or a size that is no affine number.
         """
+        if self.scope.extent(node) is not None:
+            return scalar(node, 1)
         match node:
             case ast.Name(id=name) if name in self.scope.views:
                 self.is_about_arrays = True
@@ -119,8 +121,6 @@ class ArrayReader:
         array = self._array_of_element(node, 0)
         if array is not None:
             return scalar(node, np.ones(1, self.scope.arrays[array].dtype)[0])
-        if self.scope.extent(node) is not None:
-            return scalar(node, 1)
         inner = self.value(base)
         return subscripted(self.scope, inner, subscripts) if inner.rank else scalar(node)
 
@@ -180,7 +180,7 @@ class ArrayReader:
             return elementwise(values, lambda parts: ast.Call(node.func, parts, node.keywords), 1.0)
         if name == "abs":
             return self._each(values, lambda parts: ast.Call(ast.Name("abs", ast.Load()), parts, []))
-        raise ShapeError(f"`{ast.unparse(node.func)}` takes numbers, not arrays")
+        return scalar(node)
 
     def _of_numpy(
         self, node: ast.Call, function: str, arguments: list[ast.expr], words: Mapping[str, ast.expr]
@@ -194,6 +194,7 @@ class ArrayReader:
         values = [self.value(argument) for argument in arguments]
         if function in _REDUCTIONS and values and values[0].rank:
             return self._reduction(function, values[0], arguments[1:], words)
+        before, self.is_about_arrays = self.is_about_arrays, True
         match function, values:
             case (("dot" | "matmul"), [left, right]) if left.rank and right.rank:
                 return self._product(left, right)
@@ -219,10 +220,12 @@ class ArrayReader:
             case _, [_, _] if function in _JOINS:
                 return elementwise(values, lambda parts: ast.BoolOp(_JOINS[function], parts), np.ones(1, bool))
             case _ if not words and (f"numpy.{function}" in SCALAR_FUNCTIONS or f"numpy.{function}" in CASTS):
+                self.is_about_arrays = before
                 return self._each(values, lambda parts: ast.Call(node.func, parts, []))
             case _ if any(value.rank for value in values):
                 raise ShapeError(f"`{ast.unparse(node.func)}` of arrays is not supported")
             case _:
+                self.is_about_arrays = before
                 return scalar(node)
 
     def _cast(self, value: ArrayValue, kind: str) -> ArrayValue:
@@ -246,7 +249,7 @@ class ArrayReader:
         def factor(at: Point, along: Point) -> ast.expr:
             return ast.BinOp(left.element((*at[:rows], *along)), ast.Mult(), right.element((*along, *at[rows:])))
 
-        term = Term((*left.extents[:-1], *right.extents[1:]), common, factor)
+        term = Term((*left.extents[:-1], *right.extents[1:]), common, factor, (left.start(rows),))
         dtype = np.result_type(left.sample, right.sample).name
         return self.accumulation.folded(term, ast.Add(), 0, dtype)
 
@@ -273,7 +276,8 @@ class ArrayReader:
             given = dict(zip((*kept, *over), (*at, *along), strict=True))
             return value.element(tuple(given[k] for k in range(value.rank)))
 
-        term = Term(tuple(value.extents[k] for k in kept), tuple(value.extents[k] for k in over), element)
+        extents, vanishing = ([value.extents[k] for k in which] for which in (kept, over))
+        term = Term(tuple(extents), tuple(vanishing), element, tuple(value.start(k) for k in over))
         make = self.accumulation
         match kind:
             case "sum" | "prod":

@@ -54,7 +54,7 @@ def made_array(
         extents, kind = shape_of(scope, shape, value_of), np.asarray(sample).dtype.name
     kind = named_type(scope, dtype[0]) if dtype else kind
     node = fill if fill is not None else _number(_FILLS[base], kind)
-    return ArrayValue(extents, lambda _: node, np.ones(1, kind))
+    return ArrayValue(extents, lambda _: node, np.ones(1, kind), is_empty=base == "empty")
 
 
 def shape_of(scope: Scope, node: ast.expr, value_of: Callable[[ast.expr], ArrayValue]) -> tuple[Quantity, ...]:

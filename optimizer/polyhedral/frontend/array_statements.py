@@ -7,14 +7,16 @@ values go to an array of their own first.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from optimizer.errors import SourceError
 from optimizer.polyhedral.frontend.accumulation import Accumulation
-from optimizer.polyhedral.frontend.affine import NotAffine
+from optimizer.polyhedral.frontend.affine import Condition, NotAffine
 from optimizer.polyhedral.frontend.array_expressions import ArrayReader
 from optimizer.polyhedral.frontend.array_values import ArrayValue, ShapeError, broadcast_extents, named_array, own_point
+from optimizer.polyhedral.frontend.local_arrays import LOCAL_MAKERS
+from optimizer.polyhedral.frontend.overlap import reads_what_it_wrote
 from optimizer.polyhedral.frontend.quantities import Quantity, counter, of_affine
 from optimizer.polyhedral.frontend.scope import ArrayInfo, Scope
 
@@ -25,9 +27,15 @@ class ArrayStatements:
 
     scope: Scope
     declare: Callable[[str, ArrayInfo], None]
+    made: Collection[str]
+    """The arrays that the function makes."""
+    conditions: tuple[Condition, ...]
+    """Of the loops and tests around."""
 
-    def lowered(self, node: ast.stmt) -> list[ast.stmt] | None:
+    def lowered(self, node: ast.stmt, *, is_outermost: bool) -> list[ast.stmt] | None:
         """What an assignment means element by element; None when it is not about whole arrays.
+
+        `is_outermost`: it runs once, whatever the sizes.
 
         Raises:
             SourceError: for shapes that do not go together, and what is not supported.
@@ -39,9 +47,11 @@ class ArrayStatements:
                 pass
             case _:
                 return None
+        if is_outermost and isinstance(target, ast.Name) and self._is_only_maker(target.id, value):
+            return None
         reader = ArrayReader(self.scope, self.declare)
         try:
-            lines = self._assignment(reader, target, value, operator)
+            lines = self._assignment(reader, target, value, operator, is_outermost)
         except ShapeError as problem:
             raise self._error(node, f"`{ast.unparse(node)}`: {problem}") from None
         except NotAffine as problem:
@@ -61,6 +71,8 @@ class ArrayStatements:
                 )
             case ast.Name(id=name) if name not in self.scope.views:
                 return [], node
+            case ast.Name(id=name) if (view := self.scope.views[name]).array in self.made and self.is_whole(view):
+                return [], ast.Name(view.array or name, ast.Load())
             case _:
                 pass
         reader = ArrayReader(self.scope, self.declare)
@@ -70,25 +82,39 @@ class ArrayStatements:
             raise self._error(node, f"`{ast.unparse(node)}`: {problem}") from None
         except NotAffine:
             return [], node
-        if not reader.is_about_arrays:
+        if not reader.is_about_arrays and not self._reads_elements(node):
             return [], node
         name = self.scope.names.fresh("result")
         if value.rank == 0:
             self.scope.names.assigned[name] += 2
             lines: list[ast.stmt] = [ast.Assign([ast.Name(name, ast.Store())], value.element(()))]
         else:
-            lines = self._new_array(name, value, reader)
+            _, lines = self._new_array(name, value, reader)
         return _placed([*reader.before, *lines], node), ast.Name(name, ast.Load())
+
+    def _is_only_maker(self, name: str, value: ast.expr) -> bool:
+        """Whether a name is given memory and nothing else, as a kernel of loops does it."""
+        is_maker = isinstance(value, ast.Call) and self.scope.module.resolve(value.func) in LOCAL_MAKERS
+        return is_maker and self.scope.names.assigned[name] == 1 and name not in self.scope.arrays
+
+    def _reads_elements(self, node: ast.expr) -> bool:
+        parts = (part for part in ast.walk(node) if isinstance(part, ast.Subscript))
+        return any(isinstance(part.value, ast.Name) and part.value.id in self.scope.arrays for part in parts)
 
     def _error(self, node: ast.AST, message: str, hint: str = "") -> SourceError:
         return self.scope.module.source.error(node, message, hint)
 
     def _assignment(
-        self, reader: ArrayReader, target: ast.expr, value: ast.expr, operator: ast.operator | None
+        self,
+        reader: ArrayReader,
+        target: ast.expr,
+        value: ast.expr,
+        operator: ast.operator | None,
+        is_outermost: bool,
     ) -> list[ast.stmt] | None:
         found = reader.value(value)
         if isinstance(target, ast.Name) and operator is None:
-            return self._to_name(reader, target, found)
+            return self._to_name(reader, target, found, is_outermost)
         place = reader.value(target)
         if not reader.is_about_arrays:
             return None
@@ -98,58 +124,77 @@ class ArrayStatements:
             return [ast.AugAssign(target, operator, element) if operator else ast.Assign([target], element)]
         if place.array is None:
             raise ShapeError("the target is computed: assign to an array or a part of one")
-        if _may_change_what_is_read(place, found):
-            own = self.scope.names.fresh(f"{place.array}_new")
-            reader.before += self._new_array(own, found, reader)
-            found = self._array(own)
-        return self._stores(reader.accumulation, place, found, operator)
+        return self._stores_after_reading(reader, place, found, operator)
 
-    def _to_name(self, reader: ArrayReader, target: ast.Name, found: ArrayValue) -> list[ast.stmt] | None:
+    def _to_name(
+        self, reader: ArrayReader, target: ast.Name, found: ArrayValue, is_outermost: bool
+    ) -> list[ast.stmt] | None:
         name = target.id
         if found.rank == 0:
             return [ast.Assign([target], found.element(()))] if reader.is_about_arrays else None
-        is_only_one = self.scope.names.assigned[name] == 1 and name not in self.scope.arguments
         if name in self.scope.arrays or name in self.scope.views:
-            raise ShapeError(f"`{name}` is an array already: give this one a name of its own, or assign to `{name}[:]`")
+            return self._again(reader, name, found, is_outermost)
         if found.array is not None:
-            if not is_only_one:
+            if self.scope.names.assigned[name] > 1 or name in self.scope.arguments:
                 raise ShapeError(f"`{name}` stands for several parts of arrays: give each a name of its own")
             self.scope.views[name] = found
             return []
-        return self._new_array(name, found, reader)
+        if found.is_empty:
+            reader.accumulation.declared(name, found.dtype, found.extents)
+            return []
+        return self._new_array(name, found, reader)[1]
+
+    def _again(self, reader: ArrayReader, name: str, found: ArrayValue, is_outermost: bool) -> list[ast.stmt]:
+        """A name that is an array already gets another value, in the memory that it has or in its own from here on."""
+        old = reader.value(ast.Name(name, ast.Load()))
+        is_seen = any(view.array == old.array and other != name for other, view in self.scope.views.items())
+        is_same = found.dtype == old.dtype and found.rank == old.rank
+        is_same = is_same and all(map(Quantity.equals, found.extents, old.extents))
+        if found.array is not None and is_outermost:
+            self.scope.views[name] = found
+            return []
+        if found.array is None and old.array in self.made and is_same and not is_seen and self.is_whole(old):
+            return self._stores_after_reading(reader, old, found, None)
+        if not is_outermost:
+            raise ShapeError(f"`{name}` is an array already: give this one a name of its own, or assign to `{name}[:]`")
+        self.scope.views[name], lines = self._new_array(self.scope.names.fresh(name), found, reader)
+        return lines
+
+    def is_whole(self, value: ArrayValue) -> bool:
+        """Whether a value is all of an array, as it stands in memory."""
+        if value.array is None or value.rank != len(self.scope.arrays[value.array].extents):
+            return False
+        whole = self._array(value.array)
+        at = tuple(counter(f"at_{k}") for k in range(value.rank))
+        is_in_order = ast.unparse(whole.element(at)) == ast.unparse(value.element(at))
+        return is_in_order and all(map(Quantity.equals, whole.extents, value.extents))
+
+    def _stores_after_reading(
+        self, reader: ArrayReader, place: ArrayValue, found: ArrayValue, operator: ast.operator | None
+    ) -> list[ast.stmt]:
+        fitted = broadcast_extents([place.extents, found.extents])
+        if len(fitted) > place.rank or not all(map(Quantity.equals, fitted, place.extents)):
+            raise ShapeError("the value has another shape than what it is assigned to")
+        if reads_what_it_wrote(self.scope, place, found, self.conditions):
+            found, lines = self._new_array(self.scope.names.fresh(f"{place.array}_new"), found, reader)
+            reader.before += lines
+        return self._stores(reader.accumulation, place, found, operator)
 
     def _not_a_number(self, found: ArrayValue) -> ast.expr:
-        raise ShapeError(f"a value of {found.rank} dimensions for one number")
+        raise ShapeError(f"the value has {found.rank} dimension{'s' * (found.rank > 1)}, and one number is assigned to")
 
-    def _new_array(self, name: str, value: ArrayValue, reader: ArrayReader) -> list[ast.stmt]:
+    def _new_array(self, name: str, value: ArrayValue, reader: ArrayReader) -> tuple[ArrayValue, list[ast.stmt]]:
         made = reader.accumulation.declared(name, value.dtype, value.extents)
-        return self._stores(reader.accumulation, made, value, None)
+        return made, self._stores(reader.accumulation, made, value, None)
 
     def _stores(
         self, make: Accumulation, target: ArrayValue, value: ArrayValue, operator: ast.operator | None
     ) -> list[ast.stmt]:
-        fitted = broadcast_extents([target.extents, value.extents])
-        if len(fitted) > target.rank or not all(map(Quantity.equals, fitted, target.extents)):
-            raise ShapeError("the value has another shape than what it is assigned to")
         return make.stores(target, lambda at: value.element(own_point(value.extents, at)), operator)
 
     def _array(self, name: str) -> ArrayValue:
         info = self.scope.arrays[name]
         return named_array(name, info.dtype, [of_affine(extent) for extent in info.extents])
-
-
-def _may_change_what_is_read(place: ArrayValue, value: ArrayValue) -> bool:
-    """Whether some element that is read may have been written already: unless each reads what it writes, or nothing."""
-    at = tuple(counter(f"at_{k}") for k in range(place.rank))
-    written = ast.unparse(place.element(at))
-    element = value.element(own_point(value.extents, at))
-    return any(
-        isinstance(part, ast.Subscript)
-        and isinstance(part.value, ast.Name)
-        and part.value.id == place.array
-        and ast.unparse(part) != written
-        for part in ast.walk(element)
-    )
 
 
 def _placed(lines: list[ast.stmt], source: ast.AST) -> list[ast.stmt]:

@@ -25,6 +25,14 @@ class ArrayValue:
     """A value of the same type: a NumPy array or number, or a Python number, which takes the type of what it meets."""
     array: str | None = None
     """The array that it is a part of, for what stands in memory."""
+    starts: tuple[Quantity, ...] = ()
+    """Where a loop over each dimension begins best: where a slice does, so that it counts what the array counts."""
+
+    is_empty: bool = False
+    """Whether its elements are not set yet."""
+
+    def start(self, dimension: int) -> Quantity:
+        return self.starts[dimension] if self.starts else whole(0)
 
     @property
     def rank(self) -> int:
@@ -55,10 +63,12 @@ def named_array(name: str, dtype: str, extents: Sequence[Quantity]) -> ArrayValu
     return ArrayValue(tuple(extents), element, np.ones(1, dtype), name)
 
 
-def part_of(value: ArrayValue, extents: Sequence[Quantity], place: Callable[[Point], Point]) -> ArrayValue:
+def part_of(
+    value: ArrayValue, extents: Sequence[Quantity], place: Callable[[Point], Point], starts: Sequence[Quantity] = ()
+) -> ArrayValue:
     """Another view of the same elements: `place` says which of `value`'s stands at a point of the view."""
     sample = value.sample if extents else np.asarray(value.sample).ravel()[0]
-    return ArrayValue(tuple(extents), lambda point: value.element(place(point)), sample, value.array)
+    return ArrayValue(tuple(extents), lambda point: value.element(place(point)), sample, value.array, tuple(starts))
 
 
 def transposed(value: ArrayValue, order: Sequence[int]) -> ArrayValue:
@@ -67,7 +77,7 @@ def transposed(value: ArrayValue, order: Sequence[int]) -> ArrayValue:
     def place(point: Point) -> Point:
         return tuple(point[order.index(k)] for k in range(value.rank))
 
-    return part_of(value, [value.extents[k] for k in order], place)
+    return part_of(value, [value.extents[k] for k in order], place, [value.start(k) for k in order])
 
 
 def elementwise(values: Sequence[ArrayValue], build: Callable[[list[ast.expr]], ast.expr], sample: Any) -> ArrayValue:
@@ -77,7 +87,11 @@ def elementwise(values: Sequence[ArrayValue], build: Callable[[list[ast.expr]], 
     def element(point: Point) -> ast.expr:
         return build([value.element(own_point(value.extents, point)) for value in values])
 
-    return ArrayValue(extents, element, sample)
+    full = next(
+        (value for value in values if all(map(Quantity.equals, value.extents, extents)) and value.rank == len(extents)),
+        None,
+    )
+    return ArrayValue(extents, element, sample, starts=full.starts if full else ())
 
 
 def broadcast_extents(shapes: Sequence[Sequence[Quantity]]) -> tuple[Quantity, ...]:

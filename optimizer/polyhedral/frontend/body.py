@@ -5,11 +5,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 from optimizer.errors import SourceError
 from optimizer.polyhedral.frontend.affine import Condition, NotAffine, affine
 from optimizer.polyhedral.frontend.array_statements import ArrayStatements
+from optimizer.polyhedral.frontend.array_values import ShapeError
 from optimizer.polyhedral.frontend.expressions import ExpressionReader, Reading
+from optimizer.polyhedral.frontend.greatest_sizes import greatest
 from optimizer.polyhedral.frontend.local_arrays import LocalArray, read_local_array
 from optimizer.polyhedral.frontend.names import LoopNames, is_reserved
 from optimizer.polyhedral.frontend.ranges import read_range
@@ -65,6 +68,8 @@ class FunctionWalker:
     drafts: list[Draft] = field(default_factory=list[Draft])
     loops: list[SourceLoop] = field(default_factory=list[SourceLoop])
     locals: dict[str, LocalArray] = field(default_factory=dict[str, LocalArray])
+    made: set[str] = field(default_factory=set[str])
+    """Local arrays that hold the values of array statements."""
     returned: ast.expr | None = None
     """The rewritten value of the final `return`."""
     returned_arrays: set[str] = field(default_factory=set[str])
@@ -78,19 +83,28 @@ class FunctionWalker:
         if last.value is None or (isinstance(last.value, ast.Constant) and last.value.value is None):
             return self._block(body, Place())
         tree = self._block(body, Place())
-        lines, value = self.arrays.returned(last.value)
+        lines, value = self._arrays(Place()).returned(last.value)
         tree = sequence_of(tree, *self._generated(lines, Place()))
         self.returned = self._returned(value)
         return tree
 
-    @property
-    def arrays(self) -> ArrayStatements:
-        return ArrayStatements(self.scope, self._declare_made)
+    def _arrays(self, place: Place) -> ArrayStatements:
+        return ArrayStatements(self.scope, partial(self._declare_made, place), self.made, place.conditions)
 
-    def _declare_made(self, name: str, info: ArrayInfo) -> None:
-        self.scope.arrays[name] = info
-        self.locals[name] = LocalArray(info, "empty")
-        for extent in info.extents:
+    def _declare_made(self, place: Place, name: str, info: ArrayInfo) -> None:
+        """Memory for values of array statements, as large as any iteration of the loops around needs."""
+        loops = set(place.loops)
+        extents = [
+            greatest(extent, place.loops, place.conditions) if extent.names & loops else extent
+            for extent in info.extents
+        ]
+        sizes = tuple(extent for extent in extents if extent is not None)
+        if len(sizes) < len(extents):
+            raise ShapeError("the size of a part of this changes from iteration to iteration")
+        self.scope.arrays[name] = ArrayInfo(info.dtype, sizes)
+        self.locals[name] = LocalArray(self.scope.arrays[name], "empty")
+        self.made.add(name)
+        for extent in sizes:
             self.scope.used |= extent.names
 
     def _generated(self, lines: list[ast.stmt], place: Place) -> Iterator[Node]:
@@ -113,9 +127,11 @@ class FunctionWalker:
         return sequence_of(*parts)
 
     def _statement(self, node: ast.stmt, place: Place) -> Iterator[Node]:
-        if not self.scope.generated and (lines := self.arrays.lowered(node)) is not None:
-            yield from self._generated(lines, place)
-            return
+        if not self.scope.generated:
+            lines = self._arrays(place).lowered(node, is_outermost=place.is_outermost)
+            if lines is not None:
+                yield from self._generated(lines, place)
+                return
         match node:
             case ast.Pass() | ast.Expr(value=ast.Constant()) | ast.AnnAssign(value=None):
                 return

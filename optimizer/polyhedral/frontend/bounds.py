@@ -177,7 +177,7 @@ def only_for_small_arrays(fine: isl.Set, nest: Nest) -> bool:
         return False
     smallest = " and ".join(f"least <= {name}" for name in shared)
     least = isl.Set(f"[{', '.join(names)}] -> {{ [least] : {smallest} }}").intersect_params(fine)
-    return least.project_out_all_params().dim_has_upper_bound(isl.dim_type.set, 0)
+    return least.project_out_all_params().dim_max_val(0).is_int()
 
 
 def _in_words(hazard: _Hazard, outside: isl.Set) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
@@ -105,7 +106,7 @@ def _assemble(
         arguments=tuple(_argument(s, whole) for s in signature),
         parameters=parameters,
         extents=shapes.symbols,
-        context=_context(parameters, scope),
+        context=_context(parameters, scope, walker.made),
         arrays=_arrays(signature, walker),
         statements=tuple(_statement(draft, parameters) for draft in walker.drafts),
         tree=tree,
@@ -135,9 +136,11 @@ def _argument(signature: Signature, parameters: list[str]) -> Argument:
     return Argument(signature.name, kind, signature.dtype, signature.default)
 
 
-def _context(parameters: tuple[str, ...], scope: Scope) -> str:
-    """Every extent is at least 0; simple ones first, in the order of the parameters."""
-    extents = {str(extent): extent for info in scope.arrays.values() for extent in info.extents}
+def _context(parameters: tuple[str, ...], scope: Scope, made: AbstractSet[str]) -> str:
+    """Every extent is at least 0; simple ones first, in the order of the parameters. `made` arrays have no elements
+    where theirs are not."""
+    given = [info for name, info in scope.arrays.items() if name not in made]
+    extents = {str(extent): extent for info in given for extent in info.extents}
     shown = [name for name in parameters if name in extents]
     shown += [text for text, extent in extents.items() if text not in parameters and not extent.is_constant]
     conditions = " and ".join(f"{text} >= 0" for text in shown)

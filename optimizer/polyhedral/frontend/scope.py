@@ -111,12 +111,17 @@ class Scope:
                     k = affine(dimension, lambda _: None)
                 except NotAffine:
                     return None
-                extents = self.arrays[array].extents if array in self.arrays else ()
+                extents = self._extents(array)
                 return extents[k.constant] if -len(extents) <= k.constant < len(extents) else None
-            case ast.Call(func=ast.Name(id="len"), args=[ast.Name(id=array)], keywords=[]) if array in self.arrays:
-                return self.arrays[array].extents[0]
+            case ast.Call(func=ast.Name(id="len"), args=[ast.Name(id=array)], keywords=[]):
+                return next(iter(self._extents(array)), None)
             case _:
                 return None
+
+    def _extents(self, name: str) -> tuple[Affine, ...]:
+        if name in self.views:
+            return tuple(extent.value for extent in self.views[name].extents)
+        return self.arrays[name].extents if name in self.arrays else ()
 
     def rewritten(self, node: ast.expr) -> ast.expr:
         """An affine expression or condition over unique loop names and parameters only."""

@@ -24,10 +24,12 @@ def subscripted(scope: Scope, value: ArrayValue, subscripts: Sequence[ast.expr])
     places: list[tuple[Quantity, int] | Quantity] = []
     """For each dimension of `value`: a position, or a start and a step along the next dimension of the result."""
     of_result: list[int] = []
+    starts: list[Quantity] = []
     dimension = 0
     for subscript in given:
         if _is_newaxis(subscript):
             extents.append(whole(1))
+            starts.append(whole(0))
             continue
         extent = value.extents[dimension]
         dimension += 1
@@ -35,6 +37,7 @@ def subscripted(scope: Scope, value: ArrayValue, subscripts: Sequence[ast.expr])
             start, step, size = _slice(scope, subscript, extent)
             of_result.append(len(extents))
             extents.append(size)
+            starts.append(value.start(dimension - 1) + start if step == 1 else whole(0))
             places.append((start, step))
         else:
             places.append(_from_end(quantity(scope, subscript), extent))
@@ -45,7 +48,7 @@ def subscripted(scope: Scope, value: ArrayValue, subscripts: Sequence[ast.expr])
             each if isinstance(each, Quantity) else each[0] + point[next(along)].times(each[1]) for each in places
         )
 
-    return part_of(value, extents, place)
+    return part_of(value, extents, place, starts)
 
 
 def _without_ellipsis(subscripts: Sequence[ast.expr], rank: int) -> list[ast.expr]:
