@@ -13,16 +13,31 @@ import islpy as isl
 
 from optimizer.polyhedral.model import Model
 from optimizer.polyhedral.nest import Nest, Statement
+from optimizer.polyhedral.tree import Leaf, Loop, Node, Sequence, sequence_of
 
 
 def model_of_array(nest: Nest, array: str, without: Collection[str] = ()) -> Model:
-    """The model in which statements touch this array only, and those named last nothing."""
+    """The model of those statements that touch an array, except the ones named last, and of no other array."""
 
-    def seen(statement: Statement) -> Statement:
+    def about_array(statement: Statement) -> Statement:
         accesses = () if statement.name in without else statement.accesses
         return replace(statement, accesses=tuple(access for access in accesses if access.array == array))
 
-    return Model(replace(nest, statements=tuple(map(seen, nest.statements))))
+    statements = tuple(seen for seen in map(about_array, nest.statements) if seen.accesses)
+    tree = _with_leaves(nest.tree, {statement.name for statement in statements})
+    return Model(replace(nest, statements=statements, tree=tree))
+
+
+def _with_leaves(node: Node, statements: Collection[str]) -> Node:
+    """The tree without the leaves of other statements."""
+    match node:
+        case Leaf():
+            return node if node.statement in statements else Sequence()
+        case Loop():
+            body = _with_leaves(node.body, statements)
+            return body if body == Sequence() else replace(node, body=body)
+        case Sequence():
+            return sequence_of(*(_with_leaves(part, statements) for part in node.parts))
 
 
 @dataclass(frozen=True)

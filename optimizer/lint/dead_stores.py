@@ -25,12 +25,14 @@ def dead_stores(subject: Subject) -> Iterator[Finding]:
         if not is_known or name.startswith("_") or any(map(subject.depends_on_data, users)):
             continue
         is_used = array.role is Role.ARGUMENT or array.returned or bool(subject.users(array, is_write=False))
-        for source, statements in _by_source(subject, array).items():
+        sources = _by_source(subject, array)
+        live = _live(subject, array) if is_used and not is_scalar and len(sources) > 1 else None
+        for source, statements in sources.items():
             if is_making(subject, source) or (is_scalar and not isinstance(source, ast.Assign)):
                 continue  # `x += ...` changes an array of the caller if `x` is one.
             if not is_used:
                 message = f"nothing reads what this stores in `{name}`"
-            elif not is_scalar and _are_overwritten(subject, array, statements):
+            elif live is not None and not statements & live:
                 message = f"what this stores in `{name}` is overwritten before anything reads it"
             else:
                 continue
@@ -47,13 +49,11 @@ def _by_source(subject: Subject, array: Array) -> dict[ast.stmt, set[str]]:
     return found
 
 
-def _are_overwritten(subject: Subject, array: Array, statements: set[str]) -> bool:
-    """Whether other statements overwrite all that these write before it is read."""
-    if {statement.name for statement in subject.users(array, is_write=True)} == statements:
-        return False
+def _live(subject: Subject, array: Array) -> set[str]:
+    """The statements of which some iteration writes what is read later, or is a result, and those that never run."""
     flow = Flow(model_of_array(subject.nest, array.name))
     live = flow.pairs.domain()
     if array.role is Role.ARGUMENT or array.returned:
         live = live.union(flow.left)
-    runs = any(not flow.model.domains[name].is_empty() for name in statements)
-    return runs and not statements & {str(points.get_tuple_name()) for points in sets_of(live)}
+    never = {name for name, domain in flow.model.domains.items() if domain.is_empty()}
+    return never | {str(points.get_tuple_name()) for points in sets_of(live)}

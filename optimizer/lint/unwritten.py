@@ -31,7 +31,7 @@ def unwritten_reads(subject: Subject) -> Iterator[Finding]:
         model = model_of_array(subject.nest, array.name, without=making)
         unwritten = Flow(model).unwritten
         hint = f"write all elements first, or begin with zeros: `{ast.unparse(made).replace('empty', 'zeros')}`"
-        for statement in users:
+        for statement in model.nest.statements:
             source, first = sources[statement.name], _first_unwritten(model, statement, array, unwritten)
             if source is None or first is None:
                 continue
