@@ -124,8 +124,8 @@ def functions_of(tree: ast.Module) -> list[ast.FunctionDef]:
 def subjects_of(module: Module, function: ast.FunctionDef) -> Iterator[Subject | Skipped]:
     """The function; if it cannot be read, the loops in it that can be."""
     names = FunctionNames.of(function)
-    whole = _with_free_names(module, _bare(module, function))
     try:
+        whole = _with_free_names(module, _bare(module, function))
         yield Subject(module, function, _read(module, whole), is_whole=True)
     except UserError as error:
         if "has no loops" not in str(error):
@@ -143,9 +143,8 @@ def _read(module: Module, function: ast.FunctionDef) -> Reading:
 def _bare(module: Module, function: ast.FunctionDef) -> ast.FunctionDef:
     """Without decorators that leave its meaning alone, and with every argument in an ordinary position."""
     own = function.args
-    if own.vararg or own.kwarg:
-        raise_at = own.vararg or own.kwarg or function
-        raise module.source.error(raise_at, "any number of arguments")
+    if (unusual := own.vararg or own.kwarg) is not None:
+        raise module.source.error(unusual, "any number of arguments")
     arguments = ast.arguments([], [*own.posonlyargs, *own.args, *own.kwonlyargs], None, [], [], None, [])
     decorators = [each for each in function.decorator_list if not is_transparent(module, each)]
     return _function(function, arguments, function.body, decorators)

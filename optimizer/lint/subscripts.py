@@ -9,10 +9,13 @@ import ast
 import re
 from collections.abc import Iterator
 
+import islpy as isl
+
 from optimizer.lint.finding import Finding, Rule
 from optimizer.lint.reachable import unreachable
 from optimizer.lint.subject import Subject
 from optimizer.polyhedral.frontend.bounds import Violation, certain_violations
+from optimizer.polyhedral.nest import Statement
 
 
 def bad_subscripts(subject: Subject) -> Iterator[Finding]:
@@ -27,10 +30,17 @@ def bad_subscripts(subject: Subject) -> Iterator[Finding]:
         if not violation.counts_from_end:
             hint = "make the array larger or the loop shorter"
             yield Finding(Rule.OUT_OF_BOUNDS, subject.function.name, node, message, hint)
-        elif not wraps:
+        elif not wraps and not _counts_below_zero(violation.statement):
             message = f"{message.partition(', but ')[0]}: a negative subscript counts from the end"
             hint = "begin the loop later; if the other end is meant, write the subscript with `%`"
             yield Finding(Rule.NEGATIVE_SUBSCRIPT, subject.function.name, node, message, hint)
+
+
+def _counts_below_zero(statement: Statement) -> bool:
+    """Whether some loop has negative values by itself: then negative subscripts are no accident."""
+    iteration = f"{statement.name}[{', '.join(statement.iterators)}]"
+    below = " or ".join(f"{iterator} < 0" for iterator in statement.iterators) or "false"
+    return not isl.Set(statement.domain).is_disjoint(isl.Set(f"{{ {iteration} : {below} }}"))
 
 
 def _is_element(subject: Subject, node: ast.AST) -> bool:

@@ -16,7 +16,7 @@ from optimizer.lint.wording import iteration, sizes
 from optimizer.polyhedral.evaluation import parts_of
 from optimizer.polyhedral.frontend.bounds import only_for_small_arrays
 from optimizer.polyhedral.model import Model
-from optimizer.polyhedral.nest import Array, Statement
+from optimizer.polyhedral.nest import Array, Role, Statement
 
 
 def unwritten_reads(subject: Subject) -> Iterator[Finding]:
@@ -24,7 +24,7 @@ def unwritten_reads(subject: Subject) -> Iterator[Finding]:
     for array in subject.nest.arrays:
         made = call_that_makes(subject, array.name, EMPTY)
         users = subject.users(array)
-        if made is None or any(map(subject.depends_on_data, users)):
+        if array.role is not Role.LOCAL or made is None or any(map(subject.depends_on_data, users)):
             continue
         sources = {statement.name: subject.source_of(statement.name) for statement in users}
         making = {name for name, found in sources.items() if found is not None and is_making(subject, found[0])}
