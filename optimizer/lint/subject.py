@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+import islpy as isl
+
 from optimizer.errors import SourceError, UserError
 from optimizer.lint.argument_types import signature_by_use, uses_of
 from optimizer.polyhedral.frontend.bounds import within_bounds
@@ -136,8 +138,9 @@ def subjects_of(module: Module, function: ast.FunctionDef) -> Iterator[Subject |
 def _read(module: Module, function: ast.FunctionDef) -> Reading:
     try:
         return read_function(module, function, signature_by_use(module, function))
-    except RecursionError:
-        raise module.source.error(function, "expressions are nested too deeply") from None
+    except (RecursionError, ArithmeticError, isl.Error) as error:
+        # Expressions that are nested too deeply, constants that divide by zero, sets that are too much for isl.
+        raise module.source.error(function, f"the analysis of this function failed: {error}") from None
 
 
 def _bare(module: Module, function: ast.FunctionDef) -> ast.FunctionDef:
