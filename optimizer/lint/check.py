@@ -10,6 +10,7 @@ from types import MappingProxyType
 import islpy as isl
 
 from optimizer.errors import UserError
+from optimizer.lint.compared_scalars import compared_scalars
 from optimizer.lint.dead_stores import dead_stores
 from optimizer.lint.finding import Finding, Rule
 from optimizer.lint.loop_order import column_walks
@@ -28,6 +29,7 @@ OF_SOURCE: Mapping[Callable[[Module, ast.FunctionDef], Iterator[Finding]], froze
     {
         nested_prange: frozenset({Rule.NESTED_PRANGE}),
         serial_prange: frozenset({Rule.SERIAL_PRANGE}),
+        compared_scalars: frozenset({Rule.NOT_A_REDUCTION}),
         unused_arrays: frozenset({Rule.UNUSED_ARRAY}),
     }
 )

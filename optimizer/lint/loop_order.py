@@ -42,7 +42,7 @@ def column_walks(subject: Subject) -> Iterator[Finding]:
         node = subject.loop_node(innermost.name)
         if node is None or any(True for _ in loops(innermost.body)):
             continue
-        band = _band(tree, innermost)
+        band = _band(subject, innermost)
         now = _walks(subject, innermost, innermost.name)
         if now is None or Walk.ROWS not in now.values() or not _is_long(subject, innermost, innermost.name):
             continue
@@ -63,11 +63,17 @@ def _finding(subject: Subject, node: ast.For, inner: str, outer: str, now: dict[
     return Finding(Rule.COLUMN_WALK, subject.function.name, node.iter, message, hint)
 
 
-def _band(tree: Node, innermost: Loop) -> list[str]:
-    """The loops from the outermost that has nothing but the next one in it, down to the innermost."""
+def _band(subject: Subject, innermost: Loop) -> list[str]:
+    """The loops from the outermost that has nothing but the next one in it, in the source too, to the innermost."""
     band: list[str] = []
-    for node in path_to(tree, innermost.name):
-        band = [*band, node.name] if isinstance(node, Loop) else []
+    outer: ast.For | None = None
+    for part in path_to(subject.nest.tree, innermost.name):
+        node = subject.loop_node(part.name) if isinstance(part, Loop) else None
+        if not isinstance(part, Loop) or node is None:
+            band, outer = [], None
+            continue
+        is_only = outer is not None and outer.body == [node]
+        band, outer = [*(band if is_only else []), part.name], node
     return band
 
 

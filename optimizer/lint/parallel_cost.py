@@ -21,7 +21,7 @@ _COMPILERS = frozenset({"numba.njit", "numba.jit"})
 
 def nested_prange(module: Module, function: ast.FunctionDef) -> Iterator[Finding]:
     """A `prange` inside another one, which Numba runs as `range`."""
-    for outer in _pranges(module, function):
+    for outer in outermost_pranges(module, function):
         for node in ast.walk(outer):
             if node is not outer and isinstance(node, ast.For) and _is_prange(module, node):
                 message = f"this loop is inside the parallel one of line {outer.lineno}: Numba runs it as `range`"
@@ -32,7 +32,7 @@ def nested_prange(module: Module, function: ast.FunctionDef) -> Iterator[Finding
 def serial_prange(module: Module, function: ast.FunctionDef) -> Iterator[Finding]:
     """A `prange` in a function that is compiled without `parallel=True`."""
     compilers = [each for each in function.decorator_list if _compiler(module, each)]
-    first = next(_pranges(module, function), None)
+    first = next(outermost_pranges(module, function), None)
     if first is None or not compilers or any(map(_may_be_parallel, compilers)):
         return
     message = f"`@{ast.unparse(compilers[0])}` does not say `parallel=True`: Numba runs this loop as `range`"
@@ -69,7 +69,7 @@ def small_prange(subject: Subject) -> Iterator[Finding]:
             yield Finding(Rule.SMALL_PRANGE, subject.function.name, node.iter, message, "write `range`")
 
 
-def _pranges(module: Module, function: ast.FunctionDef) -> Iterator[ast.For]:
+def outermost_pranges(module: Module, function: ast.FunctionDef) -> Iterator[ast.For]:
     """The outermost `prange` loops of a function, not those of functions inside it."""
 
     def visit(node: ast.AST) -> Iterator[ast.For]:

@@ -15,7 +15,7 @@ from optimizer.lint.argument_types import signature_by_use, uses_of
 from optimizer.polyhedral.frontend.bounds import within_bounds
 from optimizer.polyhedral.frontend.build import Reading, read_function
 from optimizer.polyhedral.frontend.functions import is_number, is_transparent
-from optimizer.polyhedral.frontend.names import FunctionNames, target_names
+from optimizer.polyhedral.frontend.names import FunctionNames
 from optimizer.polyhedral.frontend.source import Module
 from optimizer.polyhedral.nest import Access, ArgumentKind, Array, Nest, Role, Statement
 
@@ -130,7 +130,7 @@ def subjects_of(module: Module, function: ast.FunctionDef) -> Iterator[Subject |
         whole = _with_free_names(module, _bare(module, function))
         yield Subject(module, function, _read(module, whole), is_whole=True)
     except UserError as error:
-        if "has no loops" not in str(error):
+        if any(isinstance(node, ast.For | ast.While) for node in ast.walk(function)):
             yield Skipped(function.name, error)
         yield from _loops(module, function, names, function.body, ())
 
@@ -148,7 +148,7 @@ def _bare(module: Module, function: ast.FunctionDef) -> ast.FunctionDef:
     own = function.args
     if (unusual := own.vararg or own.kwarg) is not None:
         raise module.source.error(unusual, "any number of arguments")
-    arguments = ast.arguments([], [*own.posonlyargs, *own.args, *own.kwonlyargs], None, [], [], None, [])
+    arguments = _arguments([*own.posonlyargs, *own.args, *own.kwonlyargs])
     decorators = [each for each in function.decorator_list if not is_transparent(module, each)]
     return _function(function, arguments, function.body, decorators)
 
@@ -164,7 +164,7 @@ def _with_free_names(module: Module, function: ast.FunctionDef) -> ast.FunctionD
     """The function with an argument for everything that it uses and that is defined elsewhere."""
     own = {argument.arg for argument in function.args.args}
     added = [ast.copy_location(ast.arg(name), function) for name in _free_names(module, function.body) - own]
-    arguments = ast.arguments([], [*function.args.args, *added], None, [], [], None, [])
+    arguments = _arguments([*function.args.args, *added])
     return _function(function, arguments, function.body, function.decorator_list)
 
 
@@ -217,7 +217,8 @@ def _read_loop(
     wrapped: ast.stmt = loop
     for outer in reversed(around):
         if isinstance(outer, ast.For) and not outer.orelse:
-            wrapped = ast.copy_location(replace_body(outer, wrapped), outer)
+            header = ast.For(target=outer.target, iter=outer.iter, body=[wrapped], orelse=[])
+            wrapped = ast.copy_location(header, outer)
     try:
         return _read(module, _as_function(module, function, names, wrapped))
     except SourceError:
@@ -226,33 +227,21 @@ def _read_loop(
         return _read(module, _as_function(module, function, names, loop))
 
 
-def replace_body(loop: ast.For, body: ast.stmt) -> ast.For:
-    return ast.For(target=loop.target, iter=loop.iter, body=[body], orelse=[])
-
-
 def _as_function(
     module: Module, function: ast.FunctionDef, names: FunctionNames, statement: ast.stmt
 ) -> ast.FunctionDef:
     """A function of one statement, whose arguments are all that it reads and that is bound outside it."""
-    own = FunctionNames.of(ast.FunctionDef(name="_", args=_no_arguments(), body=[statement], decorator_list=[]))
+    own = FunctionNames.of(_function(function, _arguments([]), [statement], []))
     given = {argument.arg: argument for argument in ast.walk(function.args) if isinstance(argument, ast.arg)}
     elsewhere = {name for name, count in names.assigned.items() if count > own.assigned[name]}
-    loops = names.loops | {name.id for node in ast.walk(statement) for name in _loop_targets(node)}
-    read = {
-        node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
-    } | set(own.assigned)
-    wanted = _free_names(module, [statement]) | (read & (elsewhere | given.keys() | (loops - own.loops)))
-    wanted -= own.loops
+    bound_outside = elsewhere | given.keys() | names.loops
+    wanted = _free_names(module, [statement]) | (_names(statement) & bound_outside) - own.loops
     arguments = [given.get(name) or ast.copy_location(ast.arg(name), statement) for name in sorted(wanted)]
-    return _function(function, ast.arguments([], arguments, None, [], [], None, []), [statement], [])
+    return _function(function, _arguments(arguments), [statement], [])
 
 
-def _no_arguments() -> ast.arguments:
-    return ast.arguments([], [], None, [], [], None, [])
-
-
-def _loop_targets(node: ast.AST) -> Iterator[ast.Name]:
-    return target_names(node.target) if isinstance(node, ast.For) else iter(())
+def _arguments(plain: list[ast.arg]) -> ast.arguments:
+    return ast.arguments(posonlyargs=[], args=plain, kwonlyargs=[], kw_defaults=[], defaults=[])
 
 
 def _names(node: ast.AST) -> set[str]:
