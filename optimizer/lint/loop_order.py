@@ -8,6 +8,7 @@ while a column is walked: that is an exchange, not a fault.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from enum import IntEnum
 
@@ -18,7 +19,10 @@ from optimizer.polyhedral.legality import Legal, can_be_parallel, judge
 from optimizer.polyhedral.locality import linear_coefficients
 from optimizer.polyhedral.model import Model
 from optimizer.polyhedral.nest import Access, Role, Statement
-from optimizer.polyhedral.tree import Loop, Node, leaves, loops, path_to, replace_loop
+from optimizer.polyhedral.tree import Loop, leaves, loops, path_to, replace_loop
+
+_COLUMNS_FIRST = r"""asfortranarray|order=["']F|::1, *:"""
+"""Code that arranges arrays by columns, at least some of them."""
 
 
 class Walk(IntEnum):
@@ -35,7 +39,8 @@ class Walk(IntEnum):
 
 def column_walks(subject: Subject) -> Iterator[Finding]:
     """Loops that would better be the other way round."""
-    if not subject.is_whole and _has_views(subject.function):
+    has_other_order = re.search(_COLUMNS_FIRST, subject.module.source.text) is not None
+    if has_other_order or (not subject.is_whole and _has_views(subject.function)):
         return
     model, tree = Model(subject.nest), subject.nest.tree
     for innermost in loops(tree):

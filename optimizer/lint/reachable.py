@@ -16,7 +16,7 @@ from optimizer.polyhedral.tree import Leaf, Loop, Node, Sequence, leaves
 
 def never_runs(subject: Subject) -> Iterator[Finding]:
     """Loops and statements that no iteration reaches, whatever the sizes."""
-    never = unreachable(subject)
+    never = frozenset(name for name in unreachable(subject) if not _is_switched_off(subject, name))
     hint = "exchange the bounds, or give `range` a negative step, if it should run; else remove it"
 
     def visit(node: Node) -> Iterator[Finding]:
@@ -40,6 +40,19 @@ def never_runs(subject: Subject) -> Iterator[Finding]:
                     )
 
     yield from visit(subject.nest.tree)
+
+
+def _is_switched_off(subject: Subject, statement: str) -> bool:
+    """Whether a condition or a range around a statement depends on a constant: `if DEBUG:`, `if False:`."""
+    found = subject.source_of(statement)
+    for node in () if found is None else found[1]:
+        decides = node.test if isinstance(node, ast.If) else node.iter if isinstance(node, ast.For) else None
+        names = (
+            {part.id for part in ast.walk(decides) if isinstance(part, ast.Name)} if decides is not None else set[str]()
+        )
+        if isinstance(decides, ast.Constant) or names & subject.module.constants.keys():
+            return True
+    return found is None
 
 
 def unreachable(subject: Subject) -> frozenset[str]:

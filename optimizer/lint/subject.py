@@ -31,8 +31,13 @@ class Subject:
     function: ast.FunctionDef
     """The function as it stands in the source, of which `reading` may hold one loop only."""
     reading: Reading
-    is_whole: bool
-    """Whether the nest is the whole function, so that what it leaves behind is known."""
+    loop: ast.For | None = None
+    """Which one, if the nest is a loop of the function. Loops around it are there without their other statements."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the nest is the whole function, so that what it leaves behind is known."""
+        return self.loop is None
 
     @cached_property
     def nest(self) -> Nest:
@@ -64,14 +69,22 @@ class Subject:
         return self._statements.get((source.lineno, source.col_offset))
 
     def loop_node(self, name: str) -> ast.For | None:
-        """The `for` that a loop of the nest is; None for one of an array statement."""
+        """The `for` that a loop of the nest is.
+
+        None for a loop of an array statement, and for one of which only a loop inside it is known.
+        """
+        node = self._for_of(name)
+        first = self.loop or self.function
+        return node if node is not None and first.lineno <= node.lineno <= (first.end_lineno or 0) else None
+
+    def _for_of(self, name: str) -> ast.For | None:
         line = next((loop.line for loop in self.nest.loops if loop.name == name), 0)
         every = (node for node in ast.walk(self.function) if isinstance(node, ast.For))
         return next((node for node in every if node.lineno == line), None)
 
     def variable(self, name: str) -> str:
         """What the source calls a loop of the nest."""
-        node = self.loop_node(name)
+        node = self._for_of(name)
         return node.target.id if node is not None and isinstance(node.target, ast.Name) else name
 
     def scalar_name(self, name: str) -> str:
@@ -128,7 +141,7 @@ def subjects_of(module: Module, function: ast.FunctionDef) -> Iterator[Subject |
     names = FunctionNames.of(function)
     try:
         whole = _with_free_names(module, _bare(module, function))
-        yield Subject(module, function, _read(module, whole), is_whole=True)
+        yield Subject(module, function, _read(module, whole))
     except UserError as error:
         if any(isinstance(node, ast.For | ast.While) for node in ast.walk(function)):
             yield Skipped(function.name, error)
@@ -186,7 +199,7 @@ def _loops(
     for statement in body:
         if isinstance(statement, ast.For):
             try:
-                yield Subject(module, function, _read_loop(module, function, names, statement, around), is_whole=False)
+                yield Subject(module, function, _read_loop(module, function, names, statement, around), statement)
                 continue
             except UserError as error:
                 yield Skipped(function.name, error)

@@ -88,7 +88,10 @@ def find_violation(nest: Nest, sizes: Mapping[str, int] | None = None) -> Violat
 
 
 def certain_violations(nest: Nest) -> list[Violation]:
-    """Every access that leaves its array at every (large enough) size at which it runs."""
+    """Every access that leaves its array at every (large enough) size at which it runs.
+
+    Subscripts that are negative in all iterations, or in more of them for larger arrays, count from the end on purpose.
+    """
     found: list[Violation] = []
     with limited(nest.file, _TASK):
         for hazard in _hazards_of(nest):
@@ -96,10 +99,21 @@ def certain_violations(nest: Nest) -> list[Violation]:
                 continue
             beyond = replace(hazard, outside=hazard.outside.intersect(_beyond(hazard)))
             counts_from_end = beyond.outside.is_empty() or not _is_certain(beyond, nest)
+            if counts_from_end and not _goes_astray(hazard):
+                continue
             shown = hazard if counts_from_end else beyond
             message = _in_words(shown, _at_usual_sizes(shown.outside, nest))
             found.append(Violation(hazard.statement, hazard.position, message, counts_from_end))
     return found
+
+
+def _goes_astray(hazard: _Hazard) -> bool:
+    """Whether negative subscripts stay above some fixed number, and those of other iterations are not negative."""
+    if hazard.reached.is_subset(hazard.outside):
+        return False
+    subscripts = isl.Map(f"{hazard.iteration} -> [{', '.join(hazard.element.subscripts)}] }}")
+    values = hazard.outside.apply(subscripts).project_out_all_params()
+    return all(values.dim_min_val(k).is_int() for k in range(len(hazard.shape)))
 
 
 def _at_usual_sizes(outside: isl.Set, nest: Nest) -> isl.Set:
