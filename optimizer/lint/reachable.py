@@ -10,6 +10,7 @@ import islpy as isl
 from optimizer.lint.argument_types import annotated
 from optimizer.lint.finding import Finding, Rule
 from optimizer.lint.subject import Subject
+from optimizer.polyhedral.frontend.bounds import only_for_small_arrays
 from optimizer.polyhedral.frontend.source import Module
 from optimizer.polyhedral.tree import Leaf, Loop, Node, Sequence, leaves
 
@@ -24,7 +25,7 @@ def never_runs(subject: Subject) -> Iterator[Finding]:
             case Loop():
                 source = subject.loop_node(node.name)
                 if source is not None and all(leaf.statement in never for leaf in leaves(node)):
-                    message = "nothing in this loop ever runs, whatever the sizes"
+                    message = "nothing in this loop ever runs, except perhaps for arrays of a few elements"
                     yield Finding(Rule.NEVER_RUNS, subject.function.name, source.iter, message, hint)
                 else:
                     yield from visit(node.body)
@@ -56,12 +57,22 @@ def _is_switched_off(subject: Subject, statement: str) -> bool:
 
 
 def unreachable(subject: Subject) -> frozenset[str]:
-    """The statements that do not run at any size at which every array has an element."""
+    """The statements that do not run at any size at which every array has an element.
+
+    Also those that only run for arrays below some size, and then with a negative loop variable: `range(n - 2, 0)` has
+    one iteration if `n` is 1.
+    """
     nest = subject.reading.nest
     shapes = " and ".join(f"{extent} >= 1" for array in nest.arrays for extent in array.shape)
     usual = isl.Set(f"[{', '.join(nest.parameters)}] -> {{ : {shapes or 'true'} }}")
-    domains = {statement.name: isl.Set(statement.domain) for statement in nest.statements}
-    return frozenset(name for name, domain in domains.items() if domain.intersect_params(usual).is_empty())
+    found: set[str] = set()
+    for statement in nest.statements:
+        domain = isl.Set(statement.domain).intersect_params(usual)
+        counting = " and ".join(f"{iterator} >= 0" for iterator in statement.iterators) or "true"
+        counted = domain.intersect(isl.Set(f"{{ {statement.name}[{', '.join(statement.iterators)}] : {counting} }}"))
+        if domain.is_empty() or (counted.is_empty() and only_for_small_arrays(domain.params(), nest)):
+            found.add(statement.name)
+    return frozenset(found)
 
 
 def unused_arrays(module: Module, function: ast.FunctionDef) -> Iterator[Finding]:

@@ -82,6 +82,10 @@ class Subject:
         every = (node for node in ast.walk(self.function) if isinstance(node, ast.For))
         return next((node for node in every if node.lineno == line), None)
 
+    def is_written(self, name: str) -> bool:
+        """Whether a loop of the nest is a `for` of the source."""
+        return self._for_of(name) is not None
+
     def variable(self, name: str) -> str:
         """What the source calls a loop of the nest."""
         node = self._for_of(name)

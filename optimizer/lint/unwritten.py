@@ -37,7 +37,7 @@ def unwritten_reads(subject: Subject) -> Iterator[Finding]:
                 continue
             where = iteration(subject, dict(zip(statement.iterators, first.iteration, strict=True)))
             at = sizes(subject, first.sizes, f"{statement.domain} {' '.join(array.shape)}")
-            message = f"{where or 'this'} reads {_element(array, first)}, to which nothing was written{at}"
+            message = f"{where} reads {_element(array, first)}, to which nothing was written{at}"
             node = _read_in(source[0], array.name) or source[0]
             yield Finding(Rule.UNWRITTEN_READ, subject.function.name, node, message, hint)
         if array.returned and subject.is_whole and (first := _first_returned(model, array)) is not None:

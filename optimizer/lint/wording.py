@@ -28,7 +28,9 @@ def told(subject: Subject, witness: Witness) -> str:
 
 
 def iteration(subject: Subject, values: Mapping[str, int]) -> str:
-    return ", ".join(f"{subject.variable(loop)}={value}" for loop, value in values.items())
+    """`i=1, j=0`, without the loops that array statements stand for; `it` where there are no others."""
+    shown = {subject.variable(loop): value for loop, value in values.items() if subject.is_written(loop)}
+    return ", ".join(f"{name}={value}" for name, value in shown.items()) or "it"
 
 
 def sizes(subject: Subject, values: Mapping[str, int], texts: str) -> str:
