@@ -64,10 +64,10 @@ def broken_reductions(subject: Subject) -> Iterator[Finding]:
                 what = f"`{name}` passes from iteration to iteration of a parallel loop, and not as a reduction"
                 message, hint = f"{what}: {told(subject, witness)}", _ACCUMULATE.format(name)
             elif _is_left_behind(subject, loop, array, flow) and (witness := _witness(subject, model, loop, carried)):
-                message = (
-                    f"each iteration of a parallel loop overwrites `{name}`, which is read after the loop: no order "
+                what = (
+                    f"each iteration of a parallel loop overwrites `{name}`, and which one comes last is not defined"
                 )
-                message += f"of the iterations says which value that is: {told(subject, witness)}"
+                message = f"{what}: {told(subject, witness)}"
                 hint = f"to accumulate, write `{name} += ...`; for the last value, compute it after the loop"
             else:
                 continue
