@@ -64,9 +64,7 @@ def broken_reductions(subject: Subject) -> Iterator[Finding]:
                 what = f"`{name}` passes from iteration to iteration of a parallel loop, and not as a reduction"
                 message, hint = f"{what}: {told(subject, witness)}", _ACCUMULATE.format(name)
             elif _is_left_behind(subject, loop, array, flow) and (witness := _witness(subject, model, loop, carried)):
-                what = (
-                    f"each iteration of a parallel loop overwrites `{name}`, and which one comes last is not defined"
-                )
+                what = f"each iteration of a parallel loop overwrites `{name}`, and which one comes last is not defined"
                 message = f"{what}: {told(subject, witness)}"
                 hint = f"to accumulate, write `{name} += ...`; for the last value, compute it after the loop"
             else:

@@ -155,8 +155,8 @@ def subjects_of(module: Module, function: ast.FunctionDef) -> Iterator[Subject |
 def _read(module: Module, function: ast.FunctionDef) -> Reading:
     try:
         return read_function(module, function, signature_by_use(module, function))
-    except (RecursionError, ArithmeticError, isl.Error) as error:
-        # Expressions that are nested too deeply, constants that divide by zero, sets that are too much for isl.
+    except (RecursionError, ArithmeticError, LookupError, ValueError, isl.Error) as error:
+        # Code that was not written for the front end can have what it does not expect, or what is too much for isl.
         raise module.source.error(function, f"the analysis of this function failed: {error}") from None
 
 

@@ -1,6 +1,6 @@
 """Subscripts that leave their array: `out-of-bounds`, `negative-subscript`.
 
-Something is said only if it happens at every size at which the access runs, apart from small arrays.
+Something is said only if it happens at every size at which the access runs, arrays of one element apart.
 """
 
 from __future__ import annotations

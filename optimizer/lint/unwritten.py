@@ -14,13 +14,13 @@ from optimizer.lint.making import EMPTY, call_that_makes, is_making
 from optimizer.lint.subject import Subject
 from optimizer.lint.wording import iteration, sizes
 from optimizer.polyhedral.evaluation import parts_of
-from optimizer.polyhedral.frontend.bounds import only_for_small_arrays
+from optimizer.polyhedral.frontend.bounds import is_usual
 from optimizer.polyhedral.model import Model
 from optimizer.polyhedral.nest import Array, Role, Statement
 
 
 def unwritten_reads(subject: Subject) -> Iterator[Finding]:
-    """Reads that find no value at any size at which they run, apart from small arrays."""
+    """Reads that find no value at any size at which they run, arrays of one element or none apart."""
     for array in subject.nest.arrays:
         made = call_that_makes(subject, array.name, EMPTY)
         users = subject.users(array)
@@ -57,8 +57,8 @@ def _first_unwritten(model: Model, statement: Statement, array: Array, unwritten
     missing = read.intersect(unwritten)
     if missing.is_empty():
         return None
-    fine = read.domain().params().subtract(missing.domain().params())
-    return example(maps_of(missing)[0]) if only_for_small_arrays(fine, model.nest) else None
+    is_sure = is_usual(read.domain().params(), missing.domain().params(), model.nest)
+    return example(maps_of(missing)[0]) if is_sure else None
 
 
 def _first_returned(model: Model, array: Array) -> Example | None:
@@ -70,8 +70,8 @@ def _first_returned(model: Model, array: Array) -> Example | None:
     missing = isl.UnionMap.from_map(every).subtract_range(model.writes.range())
     if missing.is_empty():
         return None
-    fine = every.params().subtract(missing.params())
-    return example(maps_of(missing)[0]) if only_for_small_arrays(fine, model.nest) else None
+    is_sure = is_usual(every.params(), missing.params(), model.nest)
+    return example(maps_of(missing)[0]) if is_sure else None
 
 
 def _element(array: Array, found: Example) -> str:

@@ -88,23 +88,32 @@ def find_violation(nest: Nest, sizes: Mapping[str, int] | None = None) -> Violat
 
 
 def certain_violations(nest: Nest) -> list[Violation]:
-    """Every access that leaves its array at every (large enough) size at which it runs.
+    """Every access that leaves its array at every size at which it runs, arrays of one element or none apart.
 
     Subscripts that are negative in all iterations, or in more of them for larger arrays, count from the end on purpose.
     """
     found: list[Violation] = []
     with limited(nest.file, _TASK):
         for hazard in _hazards_of(nest):
-            if not _is_certain(hazard, nest):
+            if not is_usual(hazard.reached.params(), hazard.outside.params(), nest):
                 continue
-            beyond = replace(hazard, outside=hazard.outside.intersect(_beyond(hazard)))
-            counts_from_end = beyond.outside.is_empty() or not _is_certain(beyond, nest)
+            beyond = hazard.outside.intersect(_beyond(hazard))
+            counts_from_end = not is_usual(hazard.reached.params(), beyond.params(), nest)
             if counts_from_end and not _goes_astray(hazard):
                 continue
-            shown = hazard if counts_from_end else beyond
-            message = _in_words(shown, _at_usual_sizes(shown.outside, nest))
+            message = _in_words(hazard, _at_usual_sizes(hazard.outside if counts_from_end else beyond, nest))
             found.append(Violation(hazard.statement, hazard.position, message, counts_from_end))
     return found
+
+
+def is_usual(reached: isl.Set, faulty: isl.Set, nest: Nest) -> bool:
+    """Whether something is wrong at all sizes that are reached, arrays of fewer than two elements in a direction apart.
+
+    A code may be meant for arrays of three elements, but hardly for those of one.
+    """
+    two = " and ".join(f"{extent} >= 2" for array in nest.arrays for extent in array.shape)
+    usual = isl.Set(f"[{', '.join(nest.parameters)}] -> {{ : {two or 'true'} }}")
+    return not faulty.is_empty() and reached.subtract(faulty).intersect_params(usual).is_empty()
 
 
 def _goes_astray(hazard: _Hazard) -> bool:
