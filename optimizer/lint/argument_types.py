@@ -97,11 +97,10 @@ def _shown_ranks(node: ast.AST) -> Iterator[tuple[str, int]]:
 
 
 def _consumed(index: ast.expr) -> int:
-    """How many dimensions a subscript takes."""
+    """How many dimensions a subscript takes: `None` and `...` take none."""
     parts = index.elts if isinstance(index, ast.Tuple) else [index]
-    new = (ast.Constant(value=None), ast.Constant(value=Ellipsis))
-    shown = {ast.dump(part) for part in new}
-    return sum(ast.dump(part) not in shown for part in parts)
+    taken = [part for part in parts if not (isinstance(part, ast.Attribute) and part.attr == "newaxis")]
+    return sum(not isinstance(part, ast.Constant) or part.value not in (None, Ellipsis) for part in taken)
 
 
 def _whole_parts(module: Module, node: ast.AST) -> Iterator[ast.expr]:
