@@ -111,9 +111,8 @@ def is_usual(reached: isl.Set, faulty: isl.Set, nest: Nest) -> bool:
 
     A code may be meant for arrays of three elements, but hardly for those of one.
     """
-    two = " and ".join(f"{extent} >= 2" for array in nest.arrays for extent in array.shape)
-    usual = isl.Set(f"[{', '.join(nest.parameters)}] -> {{ : {two or 'true'} }}")
-    return not faulty.is_empty() and reached.subtract(faulty).intersect_params(usual).is_empty()
+    usual = reached.intersect(_sizes_from(2, nest))
+    return not faulty.is_empty() and (reached if usual.is_empty() else usual).is_subset(faulty)
 
 
 def _goes_astray(hazard: _Hazard) -> bool:
@@ -127,9 +126,15 @@ def _goes_astray(hazard: _Hazard) -> bool:
 
 def _at_usual_sizes(outside: isl.Set, nest: Nest) -> isl.Set:
     """Without arrays of few elements, which are poor examples, if there are others."""
-    few = " and ".join(f"{extent} >= 4" for array in nest.arrays for extent in array.shape)
-    usual = outside.intersect_params(isl.Set(f"[{', '.join(nest.parameters)}] -> {{ : {few or 'true'} }}"))
+    usual = outside.intersect_params(_sizes_from(4, nest))
     return outside if usual.is_empty() else usual
+
+
+def _sizes_from(least: int, nest: Nest) -> isl.Set:
+    """The sizes at which no array has fewer elements in a direction, unless it always has."""
+    extents = sorted({extent for array in nest.arrays for extent in array.shape if _names(extent)})
+    conditions = " and ".join(f"{extent} >= {least}" for extent in extents)
+    return isl.Set(f"[{', '.join(nest.parameters)}] -> {{ : {conditions or 'true'} }}")
 
 
 def _beyond(hazard: _Hazard) -> isl.Set:
