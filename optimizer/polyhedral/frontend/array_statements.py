@@ -120,7 +120,8 @@ class ArrayStatements:
             return None
         if place.rank == 0 and place.array is None:
             element = found.element(()) if found.rank == 0 else self._not_a_number(found)
-            assert isinstance(target, ast.Name | ast.Subscript)
+            if not isinstance(target, ast.Name | ast.Subscript):
+                return None
             return [ast.AugAssign(target, operator, element) if operator else ast.Assign([target], element)]
         if place.array is None:
             raise ShapeError("the target is computed: assign to an array or a part of one")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from typing import Any
 
 from optimizer.polyhedral.frontend.affine import Condition
@@ -30,11 +31,39 @@ from optimizer.polyhedral.tree import Node
 _BUILT_IN = ("range", "enumerate", "zip", "reversed", "len", "min", "max", "abs")
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What was read of a function, before its subscripts are looked at."""
+
+    nest: Nest
+    drafts: tuple[Draft, ...]
+    """What each statement of the nest was made of, in the same order."""
+
+    def place(self, violation: Violation) -> ast.AST:
+        """Where in the source a subscript stands that leaves its array."""
+        return _place(self.drafts[int(violation.statement.name[1:])], violation)
+
+
 def build_nest(module: Module, function: ast.FunctionDef, examples: Mapping[str, Any] | None) -> Nest:
     """The nest of one function of a module.
 
     Raises:
         SourceError: at the first thing that is not supported, or that is wrong at every size.
+    """
+    signature = read_signature(module, function, examples)
+    reading = read_function(module, function, signature)
+    violation = find_violation(reading.nest)
+    if violation is not None:
+        hint = "make the array larger or the loop shorter"
+        raise module.source.error(reading.place(violation), violation.message, hint)
+    return within_bounds(reading.nest)
+
+
+def read_function(module: Module, function: ast.FunctionDef, signature: tuple[Signature, ...]) -> Reading:
+    """One function of a module, whose arguments are of these types, for all sizes at which its arrays exist.
+
+    Raises:
+        SourceError: at the first thing that is not supported.
     """
     for decorator in function.decorator_list:
         if not is_transparent(module, decorator):
@@ -43,7 +72,6 @@ def build_nest(module: Module, function: ast.FunctionDef, examples: Mapping[str,
     for name in _BUILT_IN:
         if name in module.functions or module.imports.get(name, name) != name:
             raise module.source.error(function, f"the module gives `{name}` a meaning of its own", "rename it there")
-    signature = read_signature(module, function, examples)
     for argument in signature:
         if is_reserved(argument.name):
             message = f"`{argument.name}` cannot be the name of an argument here"
@@ -66,13 +94,7 @@ def build_nest(module: Module, function: ast.FunctionDef, examples: Mapping[str,
     tree = walker.walk(spelled)
     if not walker.loops:
         raise module.source.error(function, f"`{function.name}` has no loops", "a kernel is a function of `for` loops")
-    nest = _assemble(module, function, signature, shapes, walker, tree)
-    violation = find_violation(nest)
-    if violation is not None:
-        draft = walker.drafts[int(violation.statement.name[1:])]
-        hint = "make the array larger or the loop shorter"
-        raise module.source.error(_place(draft, violation), violation.message, hint)
-    return within_bounds(nest)
+    return Reading(_assemble(module, function, signature, shapes, walker, tree), tuple(walker.drafts))
 
 
 def _assemble(

@@ -44,7 +44,7 @@ def nest_of_file(path_and_function: str) -> Nest:
     function = name if separator and name.isidentifier() else None
     if function is None:
         path = path_and_function
-    return nest_of_source(_text_of(path), function, path)
+    return nest_of_source(text_of(path), function, path)
 
 
 def nest_of_function(function: Callable[..., Any], arguments: Mapping[str, Any] | Sequence[Any] | None = None) -> Nest:
@@ -64,7 +64,7 @@ def nest_of_function(function: Callable[..., Any], arguments: Mapping[str, Any] 
     examples = _by_name(plain, arguments)
     file = inspect.getsourcefile(plain) or "<function>"
     if plain.__qualname__ == plain.__name__ and Path(file).is_file():
-        module = parse_module(_text_of(file), file)
+        module = parse_module(text_of(file), file)
         found = module.functions.get(plain.__name__)
         if found is not None and _covers(found, plain.__code__.co_firstlineno):
             return _built(module, found, examples)
@@ -79,7 +79,8 @@ def _built(module: Module, function: ast.FunctionDef, examples: Mapping[str, Any
         raise module.source.error(function, message, "split them into several assignments") from None
 
 
-def _text_of(path: str) -> str:
+def text_of(path: str) -> str:
+    """The text of a source file, in the encoding that it states; UserError if there is none."""
     try:
         with tokenize.open(path) as stream:
             return stream.read()
