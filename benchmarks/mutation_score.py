@@ -1,9 +1,11 @@
 """The mutation score of the cascade: of faults planted into generated code, how many it rejects.
 
     python -m benchmarks.mutation_score --mutants 500 --json
+    python -m benchmarks.mutation_score --parts
 
 Needs a checkout, because the faults live in `tests/mutants`. A mutant that the cascade accepts is judged on inputs of
-its own: it survived if it changes any result, and is equivalent if nothing was found.
+its own: it survived if it changes any result, and is equivalent if nothing was found. With `--parts`, there is one
+mutant of every kind of fault in each part of the code that a step of its own makes.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import json
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -21,8 +23,9 @@ import click
 
 from optimizer.measure.bench import Bench, TimeLimits
 from optimizer.measure.lane import TimingLane
+from tests.mutants.parts import Part, one_of_each
 from tests.mutants.registry import FAULTS
-from tests.mutants.scoring import Outcome, Result, draw, evaluate
+from tests.mutants.scoring import Mutant, Outcome, Result, draw, evaluate
 from tests.mutants.subject import THREADS
 
 LIMITS = TimeLimits(build=60.0, call=5.0, check=180.0, timing=60.0, rounds=0.1)
@@ -80,6 +83,13 @@ def table(figures: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def drawn_by_part(seed: int) -> Iterator[Mutant]:
+    for part in Part:
+        mutants = list(one_of_each(part, seed))
+        print(f"{part}: {len(mutants)} kinds", file=sys.stderr, flush=True)
+        yield from mutants
+
+
 def recorded(file: Path | None) -> dict[str, Result]:
     """The results of a file by the keys of their mutants; of several for a mutant the last."""
     if file is None or not file.exists():
@@ -90,6 +100,7 @@ def recorded(file: Path | None) -> dict[str, Result]:
 
 @click.command()
 @click.option("--mutants", "count", default=500, show_default=True, help="How many to draw.")
+@click.option("--parts", is_flag=True, help="One of every kind in each part of the code instead.")
 @click.option("--seed", default=0, show_default=True, help="Of the drawing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 @click.option(
@@ -97,9 +108,9 @@ def recorded(file: Path | None) -> dict[str, Result]:
     type=click.Path(path_type=Path),
     help="Results as lines of JSON; a mutant that has one here is not run again.",
 )
-def main(count: int, seed: int, as_json: bool, record: Path | None) -> None:
+def main(count: int, parts: bool, seed: int, as_json: bool, record: Path | None) -> None:
     """Plant faults into generated code and count which ones the cascade rejects. Exit status 1 if any survives."""
-    mutants = draw(count, seed)
+    mutants = list(drawn_by_part(seed)) if parts else draw(count, seed)
     known = recorded(record)
     with tempfile.TemporaryDirectory(prefix="loopwright-mutants-") as folder:
         directory = Path(folder)

@@ -17,6 +17,7 @@ from kernels import catalog
 from optimizer.candidate import Candidate, digest_of
 from optimizer.codegen.backend import Backend, CodeOptions, FloatingPoint
 from optimizer.codegen.numba_source import NumbaBackend
+from optimizer.codegen.partial_arrays import with_partial_arrays
 from optimizer.codegen.private_memory import private_memory
 from optimizer.codegen.vector_unit import register_tile_shape
 from optimizer.errors import CandidateError, StepError, UserError
@@ -31,6 +32,7 @@ from optimizer.polyhedral.nest import Nest, Role
 from optimizer.polyhedral.order import instance_tuple
 from optimizer.polyhedral.repair import repair
 from optimizer.polyhedral.schedule import Schedule, nest_of, parse_schedule
+from optimizer.polyhedral.steps.reduce import Reduce
 from optimizer.polyhedral.templates import templates
 from optimizer.polyhedral.tree import Leaf, Node, map_leaves, show
 from optimizer.schedule_edits import edits, numbers_of
@@ -103,6 +105,7 @@ class KernelProblem:
     ) -> KernelProblem:
         """The problem for a nest; raises `UserError` for sizes at which it leaves its arrays or fills the memory."""
         check_bounds(nest, sizes)
+        nest = replace(nest, reassociates=FloatingPoint(fp) is FloatingPoint.REASSOCIATE)
         _check_memory(kernel, nest, sizes, size)
         return cls(kernel, nest, dict(sizes), size, FloatingPoint(fp), threads or available_processors())
 
@@ -174,6 +177,22 @@ class KernelProblem:
         """The nearest legal schedule to an illegal one."""
         return repair(self.model, self.schedule(candidate), self.judge(candidate))
 
+    def freer(self, candidate: Candidate) -> str:
+        """The step that makes an illegal schedule legal where sums may be rounded in another order; empty if none."""
+        witness = self.judge(candidate).witness
+        if witness is None or witness.loop is None or self.nest.reassociates:
+            return ""
+        step = Reduce(witness.loop)
+        try:
+            tree = Schedule((*self.schedule(candidate).steps, step)).apply(self._reassociating)
+        except StepError:
+            return ""
+        return str(step) if judge(model_of(self._reassociating), tree).legal is Legal.YES else ""
+
+    @cached_property
+    def _reassociating(self) -> Nest:
+        return replace(self.nest, reassociates=True)
+
     def templates(self) -> tuple[Schedule, ...]:
         """Legal schedules worth trying on this nest, the most promising first."""
         return self._templates
@@ -197,23 +216,27 @@ class KernelProblem:
     def code(self, candidate: Candidate) -> str:
         """The module text of a candidate; raises `CandidateError` when no code can be made of it."""
         tree = self.tree(candidate)
-        self._check_private_memory(tree)
+        self._check_copies(tree)
         return self.backend.source(self.nest, tree, CodeOptions(self.fp))
 
-    def _check_private_memory(self, tree: Node) -> None:
-        """Refuse private arrays that take more than the largest argument does."""
-        if nest_of(self.nest, tree) is self.nest:
+    def _check_copies(self, tree: Node) -> None:
+        """Refuse private arrays and partial results that take more than the largest argument does."""
+        nest, tree = with_partial_arrays(self.nest, tree)
+        if nest is self.nest:
             return
-        memory = private_memory(self.nest, tree)
+        memory = private_memory(nest, tree)
+        own = {array.name for array in self.nest.arrays}
         arguments = (array for array in self.nest.arrays if array.role is Role.ARGUMENT)
         allowed = max((bytes_of(self.nest, array, self.sizes) for array in arguments), default=0)
         for array in memory.nest.arrays:
             copies = self.threads if array.name in memory.owners else 1
             needed = copies * bytes_of(memory.nest, array, self.sizes)
-            if array.private and needed > max(allowed, SMALL_PRIVATE_BYTES):
+            if array.name not in own and needed > max(allowed, SMALL_PRIVATE_BYTES):
+                what = f"the partial results {array.name}"
+                if array.private:
+                    what = f"the copies of {array.private.array} for each {array.private.loop}"
                 raise CandidateError(
-                    f"the copies of {array.private.array} for each {array.private.loop} would take "
-                    f"{needed / 1e6:.0f} MB, more than the largest argument ({allowed / 1e6:.0f} MB)"
+                    f"{what} would take {needed / 1e6:.0f} MB, more than the largest argument ({allowed / 1e6:.0f} MB)"
                 )
 
     def has_code(self, candidate: Candidate) -> bool:

@@ -15,7 +15,8 @@ import islpy as isl
 
 from optimizer.polyhedral.nest import Nest
 from optimizer.polyhedral.order import TimedLeaf, timed_leaves
-from optimizer.polyhedral.tree import WIDEST_VECTOR, Node, loops
+from optimizer.polyhedral.reductions import free_reduction
+from optimizer.polyhedral.tree import WIDEST_VECTOR, Loop, Node, loops
 from optimizer.polyhedral.witness import Fault, Witness
 
 Iteration = tuple[str, tuple[int, ...]]
@@ -109,26 +110,101 @@ def timestamps(trace: Trace, tree: Node) -> dict[Iteration, tuple[int, ...]]:
 
 def is_legal(trace: Trace, tree: Node) -> bool:
     """Whether the tree keeps the order of every conflicting pair, none of them in two iterations of a parallel loop,
-    also when vectorized loops run a vector at a time, wherever their vectors begin; and no copy is stale."""
+    also when vectorized loops run a vector at a time, wherever their vectors begin; and no copy is stale.
+
+    What reduces one element may do so in any order in iterations of marked loops, if nothing else sees partial results.
+    """
     times = timestamps(trace, tree)
-    if any(times[first] >= times[second] for first, second in trace.conflicts):
-        return False
-    if any(not keeps_order(trace, vectors) for vectors in vector_orders(trace, tree, times)):
-        return False
-    if not packs_are_right(trace, tree, times):
-        return False
     leaves = timed_leaves(tree)
+    levels = {iteration: leaf_of(trace, leaves, iteration).levels for iteration in trace.iterations}
+    marked = {loop.name for loop in loops(tree) if loop.partials != 1}
     parallel = {loop.name for loop in loops(tree) if loop.is_parallel}
-    depths = {
-        iteration: [k for k, level in enumerate(leaf_of(trace, leaves, iteration).levels) if level in parallel]
-        for iteration in trace.iterations
-    }
+    free = {pair for pair in trace.conflicts if marked and reduces_alike(trace, *pair)}
+    parting = {pair: parting_loop(times, levels, *pair) for pair in trace.conflicts}
     for first, second in trace.conflicts:
-        for depth in depths[first]:
-            one, other = times[first], times[second]
-            if one[:depth] == other[:depth] and depth < len(other) and one[depth] != other[depth]:
+        is_free = (first, second) in free and parting[first, second] in marked
+        if not is_free and (times[first] >= times[second] or parting[first, second] in parallel):
+            return False
+    for loop in loops(tree):
+        partial: set[str] = set()
+        if loop.name in marked and loop.vector != 1:
+            partial = {name for name in {name for name, _ in levels} if is_still(trace, times, levels, loop.name, name)}
+        elif loop.name in marked and loop.is_parallel:
+            partial = {name for pair in free if parting[pair] == loop.name for name, _ in pair}
+        inside = {iteration for iteration in levels if loop.name in levels[iteration]}
+        for pair in trace.conflicts if partial else ():
+            is_combined = pair in free and {name for name, _ in pair} <= partial
+            is_together = inside.issuperset(pair) and are_together(times, levels, loop.name, *pair)
+            if is_together and not is_combined and sees(trace, partial, *pair):
                 return False
-    return True
+        for order in vector_orders(loop, levels, times):
+            for pair in trace.conflicts:
+                first, second = sorted(pair, key=times.__getitem__)
+                is_combined = pair in free and {name for name, _ in pair} <= partial
+                if not is_combined and order[first] >= order[second]:
+                    return False
+    return packs_are_right(trace, tree, times)
+
+
+Times = dict[Iteration, tuple[int, ...]]
+Levels = dict[Iteration, tuple[str | None, ...]]
+
+
+def parting_loop(times: Times, levels: Levels, first: Iteration, second: Iteration) -> str | None:
+    """The loop in two iterations of which they are, where no sequence and no loop around sets them apart."""
+    pairs = enumerate(zip(times[first], times[second], strict=False))
+    return next((levels[first][depth] for depth, (one, other) in pairs if one != other), None)
+
+
+def are_together(times: Times, levels: Levels, loop: str, first: Iteration, second: Iteration) -> bool:
+    """Whether two iterations in a loop are in one iteration of all loops around it."""
+    depth = levels[first].index(loop)
+    return times[first][:depth] == times[second][:depth]
+
+
+def reduced(trace: Trace, iteration: Iteration) -> tuple[str, tuple[int, ...]] | None:
+    """The element that a statement whose order is free combines something with."""
+    reduction = free_reduction(trace.nest, trace.nest.statement(iteration[0]))
+    if reduction is None:
+        return None
+    return reduction.array, tuple(evaluate(text, trace.names(iteration)) for text in reduction.subscripts)
+
+
+def read_besides(trace: Trace, iteration: Iteration) -> set[tuple[str, tuple[int, ...]]]:
+    """The elements that it reads, its own only if it does so in other words."""
+    statement = trace.nest.statement(iteration[0])
+    own = next(access.subscripts for access in statement.accesses if access.is_write)
+    uses = zip(statement.accesses, trace.touched[iteration], strict=True)
+    return {(array, element) for access, (array, element, _) in uses if access.subscripts != own}
+
+
+def reduces_alike(trace: Trace, first: Iteration, second: Iteration) -> bool:
+    """Whether the two combine something with one element by one operator, and conflict about nothing else."""
+    one, other = (free_reduction(trace.nest, trace.nest.statement(name)) for name, _ in (first, second))
+    element = reduced(trace, first)
+    if one is None or other is None or one.operator is not other.operator or element != reduced(trace, second):
+        return False
+    return element not in read_besides(trace, first) | read_besides(trace, second)
+
+
+def is_still(trace: Trace, times: Times, levels: Levels, loop: str, name: str) -> bool:
+    """Whether a statement in a loop reduces the same element in all its iterations."""
+    found: dict[tuple[int, ...], set[object]] = defaultdict(set)
+    for iteration in trace.iterations:
+        if iteration[0] == name and loop in levels[iteration]:
+            depth = levels[iteration].index(loop)
+            time = times[iteration]
+            found[*time[:depth], *time[depth + 1 :]].add(reduced(trace, iteration))
+    return all(len(elements) == 1 and elements != {None} for elements in found.values())
+
+
+def sees(trace: Trace, partial: set[str], first: Iteration, second: Iteration) -> bool:
+    """Whether one of the two uses the element of which the other has a partial result."""
+    pairs = ((first, second), (second, first))
+    return any(
+        one[0] in partial and reduced(trace, one) in {(array, element) for array, element, _ in trace.touched[other]}
+        for one, other in pairs
+    )
 
 
 def packs_are_right(trace: Trace, tree: Node, times: dict[Iteration, tuple[int, ...]]) -> bool:
@@ -162,28 +238,18 @@ def packs_are_right(trace: Trace, tree: Node, times: dict[Iteration, tuple[int, 
     return True
 
 
-def keeps_order(trace: Trace, times: dict[Iteration, tuple[int, ...]]) -> bool:
-    """Whether of each conflicting pair the first comes first, or both are in one lane of one vector."""
-    return all(times[first] < times[second] for first, second in trace.conflicts)
-
-
-def vector_orders(
-    trace: Trace, tree: Node, times: dict[Iteration, tuple[int, ...]]
-) -> Iterator[dict[Iteration, tuple[int, ...]]]:
+def vector_orders(loop: Loop, levels: Levels, times: Times) -> Iterator[Times]:
     """What vector code makes of the order: all lanes of a vector run a statement before any runs the next one, the
-    last lane first; for each place where the first vector may begin, and for each loop alone."""
-    leaves = timed_leaves(tree)
-    for loop in loops(tree):
-        lanes = (loop.vector or WIDEST_VECTOR) if loop.vector != 1 else 0
-        for begin in range(lanes):
-            order = dict(times)
-            for iteration, time in times.items():
-                levels = leaf_of(trace, leaves, iteration).levels
-                if loop.name in levels:
-                    depth = levels.index(loop.name)
-                    vector, lane = divmod(time[depth] - begin, lanes)
-                    order[iteration] = (*time[:depth], vector, *time[depth + 1 :], -lane)
-            yield order
+    last lane first; for each place where the first vector may begin."""
+    lanes = (loop.vector or WIDEST_VECTOR) if loop.vector != 1 else 0
+    for begin in range(lanes):
+        order = dict(times)
+        for iteration, time in times.items():
+            if loop.name in levels[iteration]:
+                depth = levels[iteration].index(loop.name)
+                vector, lane = divmod(time[depth] - begin, lanes)
+                order[iteration] = (*time[:depth], vector, *time[depth + 1 :], -lane)
+        yield order
 
 
 def is_violated(nest: Nest, tree: Node, witness: Witness) -> bool:
@@ -220,6 +286,8 @@ def is_violated(nest: Nest, tree: Node, witness: Witness) -> bool:
     depth = leaf_of(run, timed_leaves(tree), first).levels.index(witness.loop)
     if times[first][:depth] != times[second][:depth]:
         return False
+    if witness.fault is Fault.PARTIAL:
+        return next(loop.partials != 1 for loop in loops(tree) if loop.name == witness.loop)
     if witness.fault is Fault.STALE:
         packed = next(loop.packs for loop in loops(tree) if loop.name == witness.loop)
         return any(access.array in packed and access.is_write for access in nest.statement(witness.source).accesses)

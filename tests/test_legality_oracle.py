@@ -5,7 +5,9 @@ draws a fifth of them.
 """
 
 import random
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -19,11 +21,12 @@ from optimizer.polyhedral.schedule import Schedule, nest_of
 from optimizer.polyhedral.steps import Step
 from optimizer.polyhedral.steps.pack import Pack
 from optimizer.polyhedral.steps.parallel import Parallel
+from optimizer.polyhedral.steps.reduce import Reduce
 from optimizer.polyhedral.steps.register_tile import RegisterTile
 from optimizer.polyhedral.steps.sampling import random_schedule
 from optimizer.polyhedral.steps.tile import Tile
 from optimizer.polyhedral.steps.vectorize import Vectorize
-from optimizer.polyhedral.tree import loops
+from optimizer.polyhedral.tree import Node, loops
 from tests import oracle
 
 TINY = (4, 3, 5, 3, 4)
@@ -56,19 +59,34 @@ def small_tiles(schedule: Schedule, rng: random.Random) -> Schedule:
     return Schedule(tuple(map(small, schedule.steps)))
 
 
-def with_more(kinds: tuple[type[Step], ...], schedule: Schedule, nest: Nest, rng: random.Random) -> Schedule:
-    """With such steps at the end, where they can be."""
+def with_more(
+    kinds: tuple[type[Step], ...],
+    schedule: Schedule,
+    nest: Nest,
+    rng: random.Random,
+    choose: Callable[[Any, Node], bool] = lambda step, tree: True,
+) -> Schedule:
+    """With such steps at the end, where they can be; those that `choose` accepts, where there are any."""
     for kind in kinds:
         tree = schedule.apply(nest)
-        options = list(kind.options(nest_of(nest, tree), tree))
+        every = list(kind.options(nest_of(nest, tree), tree))
+        options = [step for step in every if choose(step, tree)] or every
         last = small_tiles(Schedule((rng.choice(options),)), rng).steps if options else ()
         schedule = Schedule((*schedule.steps, *last))
     return schedule
 
 
-def compare(name: str, count: int, last: tuple[type[Step], ...] = ()) -> tuple[int, int, int]:
+def compare(
+    name: str,
+    count: int,
+    last: tuple[type[Step], ...] = (),
+    choose: Callable[[Any, Node], bool] = lambda step, tree: True,
+    *,
+    reassociates: bool = False,
+) -> tuple[int, int, int]:
     """Judge `count` random schedules both ways; how many were legal, illegal, and parallel among the legal."""
     nest = nest_of_file(f"{catalog.load(name).__file__}:{catalog.entry(name).function}")
+    nest = replace(nest, reassociates=reassociates)
     sizes = tiny_sizes(nest)
     everywhere = Model(nest)
     text = " and ".join(f"{k} = {v}" for k, v in sizes.items())
@@ -82,7 +100,7 @@ def compare(name: str, count: int, last: tuple[type[Step], ...] = ()) -> tuple[i
         seed += 1
         schedule = small_tiles(random_schedule(nest, rng, rng.randint(1, 5)), rng)
         try:
-            schedule = with_more(last, schedule, nest, rng)
+            schedule = with_more(last, schedule, nest, rng, choose)
             tree = schedule.apply(nest)
         except StepError:
             continue
@@ -134,6 +152,19 @@ def test_verdicts_on_packs_equal_brute_force(name):
     legal, illegal, _ = compare(name, 40, last=(RegisterTile, Parallel, Pack))
     assert legal
     assert illegal
+
+
+@pytest.mark.parametrize("name", ["atax", "durbin", "gramschmidt", "trisolv"])
+def test_verdicts_on_reductions_equal_brute_force(name):
+    for last in ((Reduce, Reduce, Parallel), (Reduce, Vectorize)):
+        legal, illegal, _ = compare(name, 12, last, where_reduced, reassociates=True)
+        assert legal
+        assert illegal
+
+
+def where_reduced(step: Any, tree: Node) -> bool:
+    """Whether a step marks a loop that may reduce in any order."""
+    return isinstance(step, Reduce) or any(loop.name == step.loop and loop.partials != 1 for loop in loops(tree))
 
 
 @pytest.mark.long

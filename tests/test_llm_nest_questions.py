@@ -38,6 +38,12 @@ def test_dependences_of_an_array_and_of_all() -> None:
     assert "carried by k_t, k" in ask(gemm, What.DEPENDENCES, "C", "tile(k=8)")
 
 
+def test_arrays_that_a_schedule_made_can_be_asked_about() -> None:
+    doitgen = KernelProblem.load("doitgen", "mini", threads=2)
+    assert "sum_r  S0 -> S_sum_r  RAW" in ask(doitgen, What.DEPENDENCES, "sum_r", "privatize(sum, r)")
+    assert "there is no array `sum_r`" in ask(doitgen, What.DEPENDENCES, "sum_r")
+
+
 def test_what_the_first_message_has_is_not_told_again(gemm: KernelProblem) -> None:
     reference = "they stand in the first message, under `Dependences of the untouched nest`"
     assert ask(gemm, What.DEPENDENCES) == ask(gemm, What.DEPENDENCES, "C") == reference

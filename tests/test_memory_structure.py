@@ -108,6 +108,21 @@ def test_steps_by_place(gemm: KernelProblem, tmp_path: Path, schedule: str, patt
     assert str(schedule_of(nest, structure_of(nest), found)) == str(parse_schedule(schedule))
 
 
+@pytest.mark.parametrize(
+    ("schedule", "pattern"),
+    [
+        ("privatize(sum, r); shift(S_sum_r, r, 1)", "privatize(array0, loop0); shift(copying_array0_loop0, loop0, 1)"),
+        ("privatize(sum, q); distribute(p)", "privatize(array0, loop1); distribute(loop2)"),
+        ("privatize(sum, r); reverse(element)", "privatize(array0, loop0); reverse(loop5)"),
+    ],
+)
+def test_what_privatize_made_has_places_too(schedule: str, pattern: str) -> None:
+    nest = KernelProblem.load("doitgen", "mini").nest
+    found = pattern_of(nest, structure_of(nest), parse_schedule(schedule))
+    assert found == pattern
+    assert str(schedule_of(nest, structure_of(nest), found)) == schedule
+
+
 @pytest.mark.parametrize("kernel", ["gemm", "lu", "jacobi-2d", "syrk"])
 def test_every_template_survives_its_pattern(kernel: str) -> None:
     problem = KernelProblem.load(kernel, "mini", threads=2)

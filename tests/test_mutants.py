@@ -17,9 +17,11 @@ from optimizer.polyhedral.legality import Legal
 from optimizer.verdict import Reason, Status
 from tests.mutants.fault import Fault, only_compiled
 from tests.mutants.judging import Answer, Question, answer, ask
+from tests.mutants.mask_faults import MASK_FAULTS
+from tests.mutants.parts import Part, one_of_each
 from tests.mutants.registry import FAULTS
 from tests.mutants.scoring import Outcome, draw, evaluate, one_of
-from tests.mutants.subject import SUBJECTS, THREADS, VECTOR_SUBJECTS, Subject
+from tests.mutants.subject import HELD_SUBJECTS, SUBJECTS, THREADS, TILE_SUBJECTS, VECTOR_SUBJECTS, Subject
 from tests.mutants.vector_faults import VECTOR_FAULTS
 from verifiers.equivalence import Equivalence
 
@@ -28,7 +30,7 @@ QUICK = [
     subject
     for subject in SUBJECTS
     if subject.kernel in ("gemm", "limited_rows", "row_norms")
-    and subject not in VECTOR_SUBJECTS
+    and subject not in (*VECTOR_SUBJECTS, *TILE_SUBJECTS, *HELD_SUBJECTS)
     and "autoschedule" not in subject.schedule
 ]
 QUICK_VECTORS = [subject for subject in VECTOR_SUBJECTS if subject.kernel == "clipped"]
@@ -66,9 +68,17 @@ NOT_SAMPLED = frozenset(
         "parallel-mark",
         "signs-of-zeros-ignored",
         "special-values-ignored",
+        "other-mask",
     ]
 )
 """Kinds that do not apply to the quick kernels or are mostly harmless there; `benchmarks.mutation_score` has them."""
+IN_PARTS = [
+    (Part.TILE, "masked-not-stored"),
+    (Part.PACKED, "last-iteration-lost"),
+    (Part.PRIVATE, "private-copy-wrong"),
+    (Part.HELD, "statement-dropped"),
+]
+"""Kinds that change a result there."""
 SAMPLED = [fault for fault in FAULTS if fault.name not in NOT_SAMPLED]
 EVERY = 3
 """Of the sampled kinds one in so many runs in each ordinary test run; the others are long."""
@@ -152,10 +162,27 @@ def test_a_planted_back_end_is_all_that_differs(bench: Bench) -> None:
 )
 def test_the_cascade_rejects(bench: Bench, fault: Fault) -> None:
     """One mutant of each kind, which is known to change a result."""
-    mutant = one_of(fault, QUICK_VECTORS if fault in VECTOR_FAULTS else QUICK, SEEDS.get(fault.name, 0))
+    mutant = one_of(
+        fault, QUICK_VECTORS if fault in (*VECTOR_FAULTS, *MASK_FAULTS) else QUICK, SEEDS.get(fault.name, 0)
+    )
     verdict = Equivalence(bench).verify(mutant.subject.planted(mutant.text), mutant.subject.candidate)
     assert verdict.status is Status.REJECTED, f"{mutant.subject}\n{mutant.text}"
     assert verdict.reason is not Reason.BUILD_FAILED, verdict.detail
+
+
+@pytest.mark.parametrize(("part", "fault"), IN_PARTS)
+def test_the_cascade_rejects_in_each_part_of_the_code(bench: Bench, part: Part, fault: str) -> None:
+    (mutant,) = one_of_each(part, SEED, [fault_named(fault)])
+    verdict = Equivalence(bench).verify(mutant.subject.planted(mutant.text), mutant.subject.candidate)
+    assert verdict.status is Status.REJECTED, f"{mutant.subject}\n{mutant.text}"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("part", Part)
+def test_no_kind_of_fault_survives_in_a_part_of_the_code(bench: Bench, part: Part) -> None:
+    results = [evaluate(mutant, bench) for mutant in one_of_each(part, SEED)]
+    assert len(results) > 50
+    assert [result for result in results if result.outcome is Outcome.SURVIVED] == []
 
 
 def test_an_accepted_mutant_is_judged(bench: Bench) -> None:

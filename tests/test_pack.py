@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,13 @@ from optimizer.codegen.numba_source import NumbaBackend
 from optimizer.errors import CandidateError, StepError
 from optimizer.measure.commands import Form
 from optimizer.measure.loading import plain_function
+from optimizer.polyhedral.draft import Draft
 from optimizer.polyhedral.legality import Legal, judge
 from optimizer.polyhedral.model import model_of
 from optimizer.polyhedral.nest import Nest
-from optimizer.polyhedral.schedule import parse_schedule
+from optimizer.polyhedral.register_templates import eliminations
+from optimizer.polyhedral.schedule import Schedule, parse_schedule
+from optimizer.polyhedral.steps.autoschedule import Autoschedule
 from optimizer.polyhedral.witness import Fault
 from tests.hand_nests import gemm
 from tests.test_random_schedules import assert_same_bits, inputs, module_function, nest_named, run
@@ -167,3 +171,17 @@ def kernel(n: int, A: {matrix}, B: Float64[np.ndarray, "2*n 2*n"], C: {matrix}):
     for array, reason in (("A", "k always reads the same"), ("B", "depends on several loops of the tile")):
         with pytest.raises(CandidateError, match=f"nothing can be packed: {array}: .*{reason}"):
             source_of(nest, f"register_tile(i=2, j=4); pack({array}, before=i_t)")
+
+
+@pytest.mark.parametrize("name", ["lu", "cholesky", "ludcmp"])
+def test_an_elimination_that_updates_from_copies_has_the_bits_of_the_original(name: str) -> None:
+    nest = nest_named(name)
+    start = Draft(model_of(nest), (), nest.tree).then(Autoschedule())
+    assert start is not None
+    source = source_of(nest, str(Schedule(next(eliminations(start, (4, 8), threads=2)).steps)))
+    assert "A_packed" in source
+    arguments = catalog.load(name).make_inputs(n=37, rng=np.random.default_rng(5))
+    expected = run(module_function(nest.original, nest.name), copy.deepcopy(arguments))
+    for form in (Form.WATCHED, Form.BACKWARD):
+        got = run(plain_function(source, "candidate", nest.name, form), copy.deepcopy(arguments))
+        assert_same_bits(got, expected, name)

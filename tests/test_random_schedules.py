@@ -5,6 +5,8 @@ to the first; `-m long` compiles some, under `strict`.
 """
 
 import random
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ import pytest
 
 from kernels import catalog
 from optimizer.codegen.backend import CodeOptions, FloatingPoint
+from optimizer.codegen.loops_apart import with_loops_apart
 from optimizer.codegen.numba_source import NumbaBackend
 from optimizer.errors import CandidateError, StepError
 from optimizer.measure.commands import Form
@@ -24,25 +27,34 @@ from optimizer.polyhedral.schedule import Schedule, parse_schedule
 from optimizer.polyhedral.steps import Step
 from optimizer.polyhedral.steps.pack import Pack
 from optimizer.polyhedral.steps.parallel import Parallel
+from optimizer.polyhedral.steps.reduce import Reduce
 from optimizer.polyhedral.steps.register_tile import RegisterTile
 from optimizer.polyhedral.steps.sampling import random_schedule
+from optimizer.polyhedral.steps.vectorize import Vectorize
 from optimizer.polyhedral.tree import Node
-from tests.test_legality_oracle import small_tiles, with_more
+from tests.test_legality_oracle import small_tiles, where_reduced, with_more
 from tests.vector_units import lanes_of_doubles
 
 SIZES = (7, 5, 8, 6, 9)
 """None is a multiple of all the tile sizes that are drawn, 2 and 3."""
 
 
-def legal_schedules(nest: Nest, name: str, count: int, last: tuple[type[Step], ...] = ()) -> list[tuple[Schedule, str]]:
+def legal_schedules(
+    nest: Nest,
+    name: str,
+    count: int,
+    last: tuple[type[Step], ...] = (),
+    choose: Callable[[Any, Node], bool] = lambda step, tree: True,
+) -> list[tuple[Schedule, str]]:
     """Seeded random schedules that change something and are legal, each with its code: vectors and registers are what
-    it has where the schedule says so. The last step is of the last kind of `last`, if there is one."""
+    it has where the schedule says so. The last step is of the last kind of `last`, if there is one; of its options
+    those are drawn that `choose` accepts, where there are any."""
     found: list[tuple[Schedule, str]] = []
     for seed in range(200 * count):
         rng = random.Random(f"legal/{name}/{seed}")
         schedule = small_tiles(random_schedule(nest, rng, rng.randint(1, 5)), rng)
         try:
-            schedule = with_more(last, schedule, nest, rng)
+            schedule = with_more(last, schedule, nest, rng, choose)
             tree = schedule.apply(nest)
         except StepError:
             continue
@@ -105,6 +117,13 @@ def nest_named(name: str) -> Nest:
     return nest_of_file(f"{entry.load().__file__}:{entry.function}")
 
 
+def function_with_loops_apart(source: str, name: str) -> Any:
+    apart = with_loops_apart(source)
+    assert "in_threads(" in apart
+    assert "prange(" not in apart
+    return plain_function(f"from optimizer.codegen.threads import in_threads\n{apart}", "candidate", name)
+
+
 @pytest.mark.parametrize(
     ("name", "count"),
     [
@@ -119,6 +138,9 @@ def test_generated_code_gives_the_bits_of_the_original(name, count):
         for form in (Form.WATCHED, Form.BACKWARD) if "prange" in source else (Form.PLAIN,):
             got = run(plain_function(source, "candidate", nest.name, form), inputs(name))
             assert_same_bits(got, expected, f"{name}: {schedule}")
+        if "prange" in source:
+            got = run(function_with_loops_apart(source, nest.name), inputs(name))
+            assert_same_bits(got, expected, f"{name}: {schedule}, loops apart")
 
 
 @pytest.mark.parametrize("name", ["covariance", "gemm", "matmul", "matmul-float32", "symm", "trmm"])
@@ -132,6 +154,23 @@ def test_register_tiles_after_random_steps_give_the_bits_of_the_original(name):
         for form in (Form.WATCHED, Form.BACKWARD) if "prange" in source else (Form.PLAIN,):
             got = run(plain_function(source, "candidate", nest.name, form), inputs(name))
             assert_same_bits(got, expected, f"{name}: {schedule}")
+
+
+@pytest.mark.parametrize("name", ["atax", "correlation", "durbin", "gemver", "layernorm", "trisolv"])
+def test_reductions_after_random_steps_give_the_results_of_the_original_but_for_rounding(name):
+    nest = replace(nest_named(name), reassociates=True)
+    expected = run(module_function(nest.original, nest.name), inputs(name))
+    checked = 0
+    for last in ((Reduce, Parallel), (Reduce, Vectorize), (Reduce, Reduce, Parallel, Vectorize)):
+        for schedule, source in legal_schedules(nest, name, 4, last, choose=where_reduced):
+            checked += "_part = " in source or "_lanes = " in source
+            for form in (Form.WATCHED, Form.BACKWARD) if "prange" in source else (Form.PLAIN,):
+                got = run(plain_function(source, "candidate", nest.name, form), inputs(name))
+                for array, value in expected.items():
+                    if isinstance(value, np.ndarray):
+                        near = np.abs(got[array] - value) <= 1e-11 * np.abs(value).max(initial=1.0)
+                        assert near.all(), f"{name}: {schedule}: {array} differs"
+    assert checked >= 4, "there are partial results"
 
 
 WITH_TILES = {

@@ -18,6 +18,7 @@ SMALL = {
     "seidel-2d": "autoschedule(); skew(j, by=i); tile(t=2, i=4); wavefront(t_t, i_t); unroll_and_jam(i, 2)",
     "heat-3d": "autoschedule(); distribute(k); vectorize(k, 2); vectorize(k_3, 4); tile(t=2, i=2, j=3); "
     "wavefront(t_t, i_t)",
+    "lcs": "tile(i_2=3, j_2=5); wavefront(i_2_t, j_2_t)",
     "jacobi-2d": "autoschedule(); distribute(j); vectorize(j, 4); vectorize(j_3, 2); tile(t=2, i=3); "
     "wavefront(t_t, i_t)",
 }
@@ -27,7 +28,8 @@ SMALL = {
     ("kernel", "end"),
     [
         ("jacobi-2d", "vectorize(j_3)\ntile(t=16, i=32)\nwavefront(t_t, i_t)"),
-        ("heat-3d", "vectorize(k_3)\ntile(t=4, i=8, j=8)\nwavefront(t_t, i_t)"),
+        ("heat-3d", "vectorize(k_3)\ntile(t=4, i=8, j=4)\nwavefront(t_t, i_t)"),
+        ("lcs", "tile(i_2=128, j_2=512)\nwavefront(i_2_t, j_2_t)"),
         ("seidel-2d", "skew(j, by=i)\ntile(t=8, i=32)\nwavefront(t_t, i_t)\nunroll_and_jam(i, 8)"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 from math import floor
 from typing import Any
 
@@ -22,7 +23,7 @@ from optimizer.polyhedral.tree import Leaf, Loop, Node, inconsistencies, show
 from tests.hand_nests import gemm, lu, row_sum
 
 DOITGEN = nest_of_file(f"{catalog.load('doitgen').__file__}:doitgen")
-NESTS = {"gemm": gemm(), "lu": lu(), "row_sum": row_sum(), "doitgen": DOITGEN}
+NESTS = {"gemm": gemm(), "lu": lu(), "row_sum": replace(row_sum(), reassociates=True), "doitgen": DOITGEN}
 
 BEFORE = {
     "gemm": """\
@@ -384,6 +385,16 @@ for r parallel
       S2: r = r, q = q, p_2 = p_2 with its own sum for each q
     for element
       S_sum_q: r = r, q = q, element = sum_q_0 with its own sum for each q""",
+    ),
+    (
+        "row_sum",
+        "reduce(j, 2); vectorize(j)",
+        """\
+for i
+  S0: i = i
+  for j vector 0 reduces 2
+    S1: i = i, j = j
+  S2: i = i""",
     ),
 ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import islpy as isl
 import pytest
@@ -18,8 +19,8 @@ from optimizer.polyhedral.steps.sampling import random_schedule
 from optimizer.polyhedral.tree import Node, inconsistencies, show
 from tests.hand_nests import gemm, lu, row_sum
 
-NESTS = [gemm(), lu(), row_sum()]
-SHARING = nest_of_file(f"{catalog.load('doitgen').__file__}:doitgen")
+NESTS = [replace(nest, reassociates=True) for nest in (gemm(), lu(), row_sum())]
+SHARING = replace(nest_of_file(f"{catalog.load('doitgen').__file__}:doitgen"), reassociates=True)
 """Its iterations share an array that each of them could have for itself."""
 STARTS = ["", "autoschedule()", "distribute(i); tile(i=8)", "split(i, at=3)"]
 

@@ -5,6 +5,11 @@ from __future__ import annotations
 import pytest
 
 from optimizer.kernel_problem import KernelProblem
+from optimizer.polyhedral.column_templates import in_columns
+from optimizer.polyhedral.draft import Draft
+from optimizer.polyhedral.register_templates import eliminations
+from optimizer.polyhedral.schedule import Schedule
+from optimizer.polyhedral.steps.autoschedule import Autoschedule
 
 KERNELS = ("gemm", "lu", "jacobi-2d", "floyd-warshall")
 
@@ -43,3 +48,24 @@ def test_the_number_of_processes_changes_nothing() -> None:
 def test_a_run_that_is_resumed_keeps_its_jobs() -> None:
     problem = KernelProblem.load("gemm", "mini", jobs=3)
     assert KernelProblem.from_specification(problem.specification()).jobs == 3
+
+
+@pytest.mark.parametrize("kernel", ["lu", "cholesky"])
+def test_an_elimination_updates_from_copies(kernel: str) -> None:
+    model = KernelProblem.load(kernel, "small", threads=2).model
+    start = Draft(model, (), model.nest.tree).then(Autoschedule())
+    assert start is not None
+    first = str(Schedule(next(eliminations(start, (8, 24), 2)).steps))
+    for step in ("=48)", "unroll_and_jam(i_2, 8)", "pack(A, before=i_t_3)", "parallel(i_t_3, share=ends)"):
+        assert step in first
+
+
+@pytest.mark.parametrize(
+    ("kernel", "found"),
+    [("gramschmidt", ["autoschedule(); tile(k_3=64, k_4=64); split(k_4_t, at=k_3_t + 1)"]), ("doitgen", [])],
+)
+def test_columns_that_wait_for_those_before_come_in_blocks(kernel: str, found: list[str]) -> None:
+    model = KernelProblem.load(kernel, "small", threads=2).model
+    start = Draft(model, (), model.nest.tree).then(Autoschedule())
+    assert start is not None
+    assert [str(Schedule(draft.steps)).replace("\n", "; ") for draft in in_columns(start)] == found

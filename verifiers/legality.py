@@ -32,11 +32,13 @@ class Legality:
                 Status.REJECTED, self.name, Reason.UNKNOWN_LEGALITY, detail=judgement.detail, seconds=seconds
             )
         repaired = problem.repair(candidate) if self.with_repair else None
+        freer = problem.freer(candidate) if self.with_repair else ""
+        hint = f"; {freer} and --fp reassociate would allow it" if freer else ""
         return Verdict(
             Status.REJECTED,
             self.name,
             Reason.ILLEGAL,
-            detail=str(judgement.witness or judgement.detail),
+            detail=f"{judgement.witness or judgement.detail}{hint}",
             witness=judgement.witness.to_json() if judgement.witness else None,
             repair=str(repaired) if repaired is not None else None,
             seconds=time.perf_counter() - start,

@@ -13,6 +13,7 @@ from optimizer.codegen.backend import CodeOptions, FloatingPoint
 from optimizer.codegen.function_text import shape_expression, written_arguments
 from optimizer.codegen.layout import LINE_LENGTH, laid_out
 from optimizer.codegen.loop_text import INDENT
+from optimizer.codegen.loops_apart import IN_THREADS, with_loops_apart
 from optimizer.codegen.module_text import defined_names, function_source, import_lines, without_imports
 from optimizer.codegen.naming import free_name
 from optimizer.codegen.numba_source import ModuleParts, decorator, module_parts, numba_names, reserved_names
@@ -56,6 +57,7 @@ def export_module(
     name = options.function_name or nest.name
     reserved = reserved_names(nest) | {name}
     original = free_name(f"original_{nest.name}", reserved)
+    parts = _with_loops_apart(nest, parts, reserved | {original})
     check = _Check(nest, name, original, options, check_sizes or _sizes(nest))
     blocks = [
         _unformatted(parts.preamble) if parts.preamble.strip() else "",
@@ -74,29 +76,48 @@ def export_module(
         standard=("sys", "time"),
     )
     whole = ModuleParts(
-        imports, parts.constants, "", "", "\n\n\n".join(block.strip("\n") for block in blocks if block), {}
+        imports, parts.constants, "", "", "", "\n\n\n".join(block.strip("\n") for block in blocks if block), {}
     )
     main = f'\n\nif __name__ == "__main__":\n{INDENT}sys.exit({check.main_name(reserved)}())\n'
     return whole.text(_docstring(nest, header)) + main
 
 
+def _with_loops_apart(nest: Nest, parts: ModuleParts, reserved: frozenset[str]) -> ModuleParts:
+    """With parallel loops as they were compiled and measured; as they are if the kernel's file has names in the way."""
+    function = with_loops_apart(parts.function, reserved)
+    if function == parts.function:
+        return parts
+    apart = replace(parts, function=function, operations={**parts.operations, IN_THREADS: IN_THREADS})
+    return parts if _names_in_the_way(nest, _definitions(apart)) else apart
+
+
 def _simd_part(nest: Nest, parts: ModuleParts) -> SimdPart | None:
-    """The vectors of the function, in place of the import of a module of ours; None if it has none.
+    """What the function calls of ours, in place of the import of a module of ours; None if it calls nothing.
 
     Raises UserError when the kernel's file gives a name of it another meaning.
     """
     if not parts.operations:
         return None
-    simd = simd_part(parts.operations, parts.function)
-    usual = defined_names(simd.imports)
-    taken = (defined_names(without_imports(nest.preamble)) | {nest.name}) & simd.names
-    taken |= {name for name in defined_names(nest.preamble) & usual if not _means_the_same(name, nest, simd)}
-    if taken:
-        names = " and ".join(sorted(taken))
+    simd = _definitions(parts)
+    if names := _names_in_the_way(nest, simd):
         raise UserError(
-            f"vector code cannot be exported: {nest.file} defines {names}, which it needs itself: rename it"
+            f"vector code cannot be exported: {nest.file} defines {' and '.join(names)}, "
+            f"which it needs itself: rename it"
         )
     return simd
+
+
+def _definitions(parts: ModuleParts) -> SimdPart:
+    has_vectors = any(name != IN_THREADS for name in parts.operations)
+    return simd_part(parts.operations, parts.function if has_vectors else "")
+
+
+def _names_in_the_way(nest: Nest, simd: SimdPart) -> list[str]:
+    usual = defined_names(simd.imports)
+    taken = (defined_names(without_imports(nest.preamble)) | {nest.name}) & simd.names
+    return sorted(
+        taken | {name for name in defined_names(nest.preamble) & usual if not _means_the_same(name, nest, simd)}
+    )
 
 
 def _means_the_same(name: str, nest: Nest, simd: SimdPart) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
+from importlib.resources import files
 
 import islpy as isl
 
@@ -11,32 +13,22 @@ from optimizer.codegen.affine import Affine, AllOf, largest, number
 from optimizer.codegen.isl_ast import condition_of, expression_of
 from optimizer.codegen.layout import if_lines, laid_out
 from optimizer.codegen.loop_text import INDENT
+from optimizer.codegen.module_text import function_source
 from optimizer.codegen.python_text import allocation_text, condition_text, expression_text
 from optimizer.codegen.statement_text import ScalarPlace, affine_of
 from optimizer.polyhedral.nest import Nest, Role
 
-OVERLAP_CHECK = '''\
-def address_range(array):
-    """The addresses of an array's first byte and of the first byte after it, whatever its strides."""
-    first = np.int64(array.ctypes.data)
-    last = first + array.itemsize
-    for length, stride in zip(array.shape, array.strides):
-        span = (length - 1) * stride
-        first += min(span, 0)
-        last += max(span, 0)
-    return first, last
-
-
-def may_overlap(a, b):
-    if a.size == 0 or b.size == 0:
-        return False
-    a_first, a_last = address_range(a)
-    b_first, b_last = address_range(b)
-    return a_first < b_last and b_first < a_last
-'''
-"""What a module with written arrays needs besides the function."""
-
+OVERLAP = "optimizer.codegen.overlap"
+"""The module with the check of written arrays."""
 OVERLAP_NAMES = frozenset({"address_range", "may_overlap"})
+
+
+@cache
+def overlap_check() -> str:
+    """The functions of that module as text, for a module that has to do without it."""
+    module = files("optimizer.codegen").joinpath("overlap.py").read_text(encoding="utf-8")
+    functions = [function_source(module, name) for name in ("address_range", "may_overlap")]
+    return "\n\n\n".join(functions).replace(": Any", "").replace(" -> Any", "") + "\n"
 
 
 def signature(nest: Nest, name: str) -> str:

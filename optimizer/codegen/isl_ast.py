@@ -80,6 +80,7 @@ def _for(node: Any, loops: Mapping[str, Loop], loop_of: Mapping[str, Loop]) -> L
         loop.chunk,
         loop.unroll,
         loop.vector,
+        loop.partials,
         loop.packs,
     )
 

@@ -16,6 +16,8 @@ class Call:
     statement: str
     arguments: tuple[Affine, ...]
     """The value of each of the statement's iterators."""
+    partial: int = 0
+    """Which of several partial results it adds to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,19 @@ class Bind:
 
     name: str
     value: Affine
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """Gives a name, for the rest of the block, to a value from `start` to less than `lanes` after it: where a vector
+    begins at a multiple of its size in memory."""
+
+    name: str
+    start: Affine
+    array: str
+    subscripts: tuple[Affine, ...]
+    """At `start`; the last one grows with the value."""
+    lanes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +75,29 @@ class HeldElement:
 
 
 @dataclass(frozen=True, slots=True)
+class Accumulator:
+    """Vectors that hold partial results of a reduction into one element."""
+
+    call: Call
+    """An instance of the statement that reduces."""
+    array: str
+    subscripts: tuple[Affine, ...]
+    """The element."""
+    names: tuple[str, ...]
+    """The variables."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reducing:
+    """Loops of vector code that reduce: nothing is in the accumulators before, and afterwards they are combined with
+    their elements. At least one iteration runs."""
+
+    accumulators: tuple[Accumulator, ...]
+    lanes: int
+    body: LoopNode
+
+
+@dataclass(frozen=True, slots=True)
 class For:
     """Runs its body for start, start + step, ... as long as the iterator has not reached `stop`."""
 
@@ -79,7 +117,9 @@ class For:
     unroll: int = 1
     """As in the schedule; 1 once the copies are written out."""
     vector: int = 1
-    """As in the schedule; then, where the loop is vector code, the lanes: as many iterations as one step of it runs."""
+    """As in the schedule; then, where the loop is vector code, the lanes of its vectors."""
+    partials: int = 1
+    """As in the schedule."""
     packs: tuple[str, ...] = ()
     """As in the schedule."""
     mask: Mask | None = None
@@ -88,6 +128,8 @@ class For:
     """Something for the reader of the code."""
     held: tuple[HeldElement, ...] = ()
     """Loaded before the loop, which has an iteration then, and stored after it."""
+    accumulators: tuple[Accumulator, ...] = ()
+    """Those that vector code adds to; see `Reducing`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +166,7 @@ class RegisterTile:
         return tuple(calls(self.loop.body))
 
 
-LoopNode: TypeAlias = Call | Bind | Allocate | Block | If | For | RegisterTile
+LoopNode: TypeAlias = Call | Bind | Boundary | Allocate | Block | If | For | RegisterTile | Reducing
 
 
 def block_of(*parts: LoopNode) -> LoopNode:
@@ -139,7 +181,7 @@ def walk(node: LoopNode) -> Iterator[LoopNode]:
     """Every node, outer before inner, in order of the text."""
     yield node
     match node:
-        case Call() | Bind() | Allocate():
+        case Call() | Bind() | Boundary() | Allocate():
             return
         case Block(parts):
             for part in parts:
@@ -148,7 +190,7 @@ def walk(node: LoopNode) -> Iterator[LoopNode]:
             yield from walk(then)
             if otherwise is not None:
                 yield from walk(otherwise)
-        case For():
+        case For() | Reducing():
             yield from walk(node.body)
         case RegisterTile():
             yield from walk(node.loop)
@@ -162,7 +204,7 @@ def variables(node: LoopNode) -> frozenset[str]:
     """The names that loops and bindings give."""
     inner = tuple(walk(node))
     iterators = {part.iterator for part in inner if isinstance(part, For)}
-    return frozenset(iterators | {part.name for part in inner if isinstance(part, Bind)})
+    return frozenset(iterators | {part.name for part in inner if isinstance(part, Bind | Boundary)})
 
 
 def is_innermost(loop: For) -> bool:
@@ -176,8 +218,8 @@ def has_parallel_loop(node: LoopNode) -> bool:
 def substitute_names(node: LoopNode, values: Mapping[str, Affine]) -> LoopNode:
     """The same loops with names replaced by values."""
     match node:
-        case Call(statement, arguments):
-            return Call(statement, tuple(substitute(argument, values) for argument in arguments))
+        case Call(_, arguments):
+            return replace(node, arguments=tuple(substitute(argument, values) for argument in arguments))
         case Bind(name, value):
             return Bind(name, substitute(value, values))
         case Allocate():
@@ -198,5 +240,5 @@ def substitute_names(node: LoopNode, values: Mapping[str, Affine]) -> LoopNode:
                 body=substitute_names(node.body, values),
                 mask=None if node.mask is None else node.mask.with_values(values),
             )
-        case RegisterTile():
-            raise ValueError("register tiles are made last")
+        case Boundary() | RegisterTile() | Reducing():
+            raise ValueError("register tiles and vectors are made last")

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
+from optimizer.codegen.accumulator_text import end_lines, start_lines
 from optimizer.codegen.affine import (
     Affine,
     AllOf,
@@ -22,7 +23,20 @@ from optimizer.codegen.affine import (
 )
 from optimizer.codegen.held_elements import held_names
 from optimizer.codegen.layout import LINE_LENGTH, if_lines, laid_out
-from optimizer.codegen.loop_ast import Allocate, Bind, Block, Call, For, HeldElement, If, LoopNode, RegisterTile, walk
+from optimizer.codegen.loop_ast import (
+    Allocate,
+    Bind,
+    Block,
+    Boundary,
+    Call,
+    For,
+    HeldElement,
+    If,
+    LoopNode,
+    Reducing,
+    RegisterTile,
+    walk,
+)
 from optimizer.codegen.naming import free_name
 from optimizer.codegen.python_text import allocation_text, condition_text, expression_text
 from optimizer.codegen.statement_text import ScalarPlace, Subscripts, parsed, statement_text, values_to_bind
@@ -59,6 +73,9 @@ class LoopPrinter:
                 case Bind(name, value):
                     yield from laid_out(f"{name} = {expression_text(value)}", indent)
                     live = live | {name}
+                case Boundary(name):
+                    yield from laid_out(f"{name} = {self.vectors.boundary_text(part)}", indent)
+                    live = live | {name}
                 case Allocate(array, dtype, extents, fill):
                     allocation = allocation_text(fill, dtype, [expression_text(extent) for extent in extents])
                     yield from laid_out(f"{array} = {allocation}", indent)
@@ -74,6 +91,8 @@ class LoopPrinter:
                     bound.clear()
                 case RegisterTile():
                     yield from self._register_tile(part, indent, live)
+                case Reducing():
+                    yield from self._reducing(part, indent, live)
         if not parts:
             yield f"{indent}pass"
 
@@ -107,6 +126,14 @@ class LoopPrinter:
         if node.otherwise is not None:
             yield f"{indent}else:"
             yield from self.lines(node.otherwise, indent + INDENT, live)
+
+    def _reducing(self, reducing: Reducing, indent: str, live: AbstractSet[str]) -> Iterator[str]:
+        nest, operations = self.vectors.nest, self.vectors.names.operations
+        for line in start_lines(nest, reducing, operations):
+            yield from laid_out(line, indent)
+        yield from self.lines(reducing.body, indent, live)
+        for line in end_lines(nest, reducing, operations, self.places, self.subscripts):
+            yield from laid_out(line, indent)
 
     def _register_tile(self, tile: RegisterTile, indent: str, live: AbstractSet[str]) -> Iterator[str]:
         """A call of a function of its own: what is compiled for threads is compiled several times."""

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import ast
 import sys
+from collections.abc import Iterable
+
+GENERATED = "its loops rearranged."
+"""How the docstring of a generated module ends."""
 
 
 def import_lines(
@@ -69,3 +73,10 @@ def defined_names(preamble: str) -> set[str]:
             case _:
                 names |= {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
     return names
+
+
+def free_name(wanted: str, taken: Iterable[str]) -> str:
+    """`wanted`, or with the first free suffix: `i`, `i_2`, `i_3`."""
+    taken = set(taken)
+    suffixed = (f"{wanted}_{k}" for k in range(2, len(taken) + 3))
+    return next(name for name in (wanted, *suffixed) if name not in taken)

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 from optimizer.codegen.affine import Affine, number, variable
 from optimizer.codegen.loop_ast import Block, For, If, LoopNode, calls, substitute_names
+from optimizer.codegen.module_text import free_name
 from optimizer.polyhedral.nest import Nest
-
-
-def free_name(wanted: str, taken: Iterable[str]) -> str:
-    """`wanted`, or with the first free suffix: `i`, `i_2`, `i_3`."""
-    taken = set(taken)
-    suffixed = (f"{wanted}_{k}" for k in range(2, len(taken) + 3))
-    return next(name for name in (wanted, *suffixed) if name not in taken)
 
 
 def name_iterators(node: LoopNode, nest: Nest, taken: frozenset[str]) -> LoopNode:

@@ -9,20 +9,28 @@ from dataclasses import dataclass, replace
 
 from optimizer.codegen.backend import CodeOptions
 from optimizer.codegen.function_text import (
-    OVERLAP_CHECK,
+    OVERLAP,
     OVERLAP_NAMES,
     head_lines,
     names_before,
     names_of,
+    overlap_check,
     signature,
     written_arguments,
 )
 from optimizer.codegen.held_elements import hold_elements
 from optimizer.codegen.loop_ast import LoopNode, has_parallel_loop, variables
 from optimizer.codegen.loop_text import INDENT, LoopPrinter, counting_iterators
-from optimizer.codegen.module_text import decorated_functions, defined_names, import_lines, without_imports
+from optimizer.codegen.module_text import (
+    GENERATED,
+    decorated_functions,
+    defined_names,
+    import_lines,
+    without_imports,
+)
 from optimizer.codegen.naming import free_name, name_iterators
 from optimizer.codegen.packing import write_packs
+from optimizer.codegen.partial_arrays import with_partial_arrays
 from optimizer.codegen.private_memory import private_memory, with_allocations, with_guards
 from optimizer.codegen.register_tiles import write_register_tiles
 from optimizer.codegen.scalars import scalar_arrays
@@ -52,6 +60,8 @@ class ModuleParts:
     """The source's constants and helper functions."""
     checks: str
     """Functions that the checks of the arguments call."""
+    check: str
+    """What the function calls the one of them that it calls; empty when it calls none."""
     function: str
     operations: Mapping[str, str]
     """Those of `simd` that the function calls, and what it calls them."""
@@ -69,14 +79,18 @@ class NumbaBackend:
 
     def source(self, nest: Nest, tree: Node, options: CodeOptions) -> str:
         parts = module_parts(nest, tree, options)
-        if parts.operations:
-            names = (name if name == own else f"{name} as {own}" for name, own in sorted(parts.operations.items()))
-            parts = replace(parts, imports=(*parts.imports, f"from {SIMD} import {', '.join(names)}"))
-        return parts.text(f"{nest.name}, its loops rearranged.")
+        ours = ((OVERLAP, {"may_overlap": parts.check} if parts.check else {}), (SIMD, parts.operations))
+        lines = (f"from {module} import {_imported(names)}" for module, names in ours if names)
+        return replace(parts, imports=(*parts.imports, *lines), checks="").text(f"{nest.name}, {GENERATED}")
+
+
+def _imported(names: Mapping[str, str]) -> str:
+    return ", ".join(name if name == own else f"{name} as {own}" for name, own in sorted(names.items()))
 
 
 def module_parts(nest: Nest, tree: Node, options: CodeOptions) -> ModuleParts:
     """The module for a schedule, in pieces; raises as `Backend.source` does."""
+    nest, tree = with_partial_arrays(nest, tree)
     memory = private_memory(nest, tree)
     nest, tree = with_twins_merged(memory.nest, tree)
     source_names = _source_names(nest)
@@ -115,7 +129,7 @@ def module_parts(nest: Nest, tree: Node, options: CodeOptions) -> ModuleParts:
     ]
     tiles = [f"{decorator(options)}\n{tile}" for _, tile in printer.tiles]
     function = "\n\n\n".join([*tiles, "\n".join(lines)])
-    checks = OVERLAP_CHECK.replace("may_overlap", overlap_name).replace("address_range", range_name)
+    checks = overlap_check().replace("may_overlap", overlap_name).replace("address_range", range_name)
     checks = checks if _needs_overlap_check(nest) else ""
     constants = (
         f"{UNSIGNED_COMMENT}\n{subscripts.unsigned} = np.uint64" if f"{subscripts.unsigned}(" in function else ""
@@ -129,6 +143,7 @@ def module_parts(nest: Nest, tree: Node, options: CodeOptions) -> ModuleParts:
         constants=constants,
         preamble=decorated_functions(without_imports(nest.preamble), decorator(options)),
         checks=decorated_functions(checks, "@njit(cache=True)" if options.is_cached else "@njit"),
+        check=overlap_name if checks else "",
         function=function,
         operations=_called(function, names.operations) if has_vectors else {},
     )

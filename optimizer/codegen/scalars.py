@@ -18,7 +18,20 @@ import islpy as isl
 
 from optimizer.codegen.affine import Affine, largest, number
 from optimizer.codegen.isl_ast import expression_of
-from optimizer.codegen.loop_ast import Allocate, Bind, Block, Call, For, If, LoopNode, RegisterTile, calls, walk
+from optimizer.codegen.loop_ast import (
+    Allocate,
+    Bind,
+    Block,
+    Boundary,
+    Call,
+    For,
+    If,
+    LoopNode,
+    Reducing,
+    RegisterTile,
+    calls,
+    walk,
+)
 from optimizer.errors import CandidateError
 from optimizer.polyhedral.model import operation_limit
 from optimizer.polyhedral.nest import Access, Array, Nest, Role, Statement
@@ -114,7 +127,7 @@ def is_assigned_first(nest: Nest, body: LoopNode, scalar: str) -> bool:
 def _dominates(nest: Nest, node: LoopNode, scalar: str, assigned: bool) -> tuple[bool, bool]:
     """Whether every read in here comes after an assignment; and whether one has certainly happened at the end."""
     match node:
-        case Bind() | Allocate():
+        case Bind() | Boundary() | Allocate():
             return True, assigned
         case Call(statement):
             accesses = _accesses(nest, statement, scalar)
@@ -131,7 +144,7 @@ def _dominates(nest: Nest, node: LoopNode, scalar: str, assigned: bool) -> tuple
             fine_then, after_then = _dominates(nest, then, scalar, assigned)
             fine_else, after_else = _dominates(nest, otherwise or Block(), scalar, assigned)
             return fine_then and fine_else, after_then and after_else
-        case For():
+        case For() | Reducing():
             return _dominates(nest, node.body, scalar, assigned)[0], assigned
         case RegisterTile():
             return _dominates(nest, node.loop, scalar, assigned)

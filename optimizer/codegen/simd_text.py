@@ -1,4 +1,4 @@
-"""The part of `simd/` that a module needs which has to do without this package."""
+"""The part of `simd/` and `threads` that a module needs which has to do without this package."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from functools import cache
 from importlib.resources import files
 from itertools import pairwise
 
-FILES = ("lanes", "vector", "memory", "arithmetic")
-"""Each needs only those before it."""
+FILES = ("simd/lanes", "simd/vector", "simd/memory", "simd/alignment", "simd/arithmetic", "threads")
+"""Each needs only those before it, if any."""
 OPERATORS = {
     **{"Add": "add", "Sub": "sub", "Mult": "mul", "Div": "truediv", "USub": "neg"},
     **{"Lt": "lt", "LtE": "le", "Gt": "gt", "GtE": "ge", "Eq": "eq", "NotEq": "ne"},
@@ -55,7 +55,7 @@ class _Definition:
 
 @cache
 def _sources() -> tuple[str, ...]:
-    folder = files("optimizer.codegen").joinpath("simd")
+    folder = files("optimizer.codegen")
     return tuple(folder.joinpath(f"{name}.py").read_text(encoding="utf-8") for name in FILES)
 
 

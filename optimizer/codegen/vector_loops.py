@@ -1,6 +1,7 @@
 """Makes vector code of loops that are marked `vector`, in terms of the loop AST: full vectors first, then the rest.
 
-The rest is one vector of which only some lanes run, and where a statement has no such form, a plain loop.
+Where it pays, one vector before them lets them begin at multiples of their size in memory. That one and the rest are
+vectors of which only some lanes run; where a statement has no such form, the rest is a plain loop.
 """
 
 from __future__ import annotations
@@ -8,8 +9,22 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
-from optimizer.codegen.affine import names_in_condition, number, variable
-from optimizer.codegen.loop_ast import Bind, Block, For, If, LoopNode, Mask, block_of, calls, substitute_names, walk
+from optimizer.codegen.affine import names_in_condition, number, smallest, variable
+from optimizer.codegen.alignment import boundary_of
+from optimizer.codegen.lane_results import accumulators_of, has_iterations, with_partial
+from optimizer.codegen.loop_ast import (
+    Bind,
+    Block,
+    For,
+    If,
+    LoopNode,
+    Mask,
+    Reducing,
+    block_of,
+    calls,
+    substitute_names,
+    walk,
+)
 from optimizer.codegen.naming import free_name
 from optimizer.codegen.unroll import main_and_rest, most_trips
 from optimizer.codegen.vector_text import NoVectorForm, VectorText
@@ -58,7 +73,8 @@ def _vectors(loop: For, text: VectorText, taken: AbstractSet[str]) -> LoopNode:
     trips = most_trips(loop)
     if trips is not None and trips < lanes:
         raise NoVectorForm(f"it has at most {trips} iterations, a vector {lanes} lanes")
-    main = replace(loop, vector=lanes)
+    accumulators = accumulators_of(loop, lanes, text, taken)
+    main = replace(loop, vector=lanes, accumulators=accumulators)
     iterator = variable(loop.iterator)
     mask = Mask(iterator, iterator, loop.stop)
     if loop.step < 0:
@@ -68,11 +84,30 @@ def _vectors(loop: For, text: VectorText, taken: AbstractSet[str]) -> LoopNode:
         mask = Mask(first, loop.stop + number(1), iterator + number(1))
     _check_form(main, text)
     rest = replace(main, step=lanes * loop.step, mask=mask)
+    rest_name = free_name(f"{loop.iterator}_rest", taken)
     try:
         _check_form(rest, text)
     except NoVectorForm:
         rest = replace(loop, vector=1)
-    return main_and_rest(main, lanes, rest, free_name(f"{loop.iterator}_rest", taken))
+    if accumulators:
+        count = len(accumulators[0].names)
+        main = replace(main, body=_copies(main, lanes, count))
+        parts = main_and_rest(main, lanes * count, rest, rest_name)
+        return If(has_iterations(loop), Reducing(accumulators, lanes, parts))
+    boundary = boundary_of(main, free_name(f"{loop.iterator}_aligned", taken), text)
+    if rest.mask is None or boundary is None:
+        return main_and_rest(main, lanes, rest, rest_name)
+    aligned = variable(boundary.name)
+    before = smallest(aligned, loop.stop)
+    first = replace(rest, stop=before, mask=replace(mask, last=before))
+    return block_of(boundary, first, main_and_rest(replace(main, start=aligned), lanes, rest, rest_name))
+
+
+def _copies(loop: For, lanes: int, count: int) -> LoopNode:
+    """The body for that many vectors one after the other, each with partial results of its own."""
+    places = (variable(loop.iterator) + number(copy * lanes * loop.step) for copy in range(count))
+    bodies = (substitute_names(loop.body, {loop.iterator: place}) for place in places)
+    return block_of(*(with_partial(body, copy) for copy, body in enumerate(bodies)))
 
 
 def _check_form(loop: For, text: VectorText) -> None:

@@ -8,20 +8,23 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
+from optimizer.codegen.accumulator_text import combination
 from optimizer.codegen.affine import Affine, coefficient_of, names_in
 from optimizer.codegen.layout import LINE_LENGTH, laid_out
-from optimizer.codegen.loop_ast import Call, For, Mask, RegisterTile, calls
+from optimizer.codegen.loop_ast import Accumulator, Boundary, Call, For, Mask, RegisterTile, calls
 from optimizer.codegen.naming import free_name
 from optimizer.codegen.python_text import expression_text
 from optimizer.codegen.registers import Register, Registers
 from optimizer.codegen.scalars import is_assigned_first
 from optimizer.codegen.statement_text import ScalarPlace, Subscripts, Substitution, affine_of, parsed
 from optimizer.polyhedral.nest import Access, Nest, Role, Statement
+from optimizer.polyhedral.reductions import access_of, reduction_of
 from optimizer.polyhedral.vector_form import VECTOR_FUNCTIONS, VECTOR_OPERATORS
 
 OPERATIONS = (
     *("load", "gather", "store", "scatter", "splat", "minimum", "maximum", "sqrt", "select"),
-    *("rounded_like", "load_masked", "gather_masked", "store_masked", "lanes_between"),
+    *("rounded_like", "load_masked", "gather_masked", "store_masked", "lanes_between", "to_boundary"),
+    *("sum_of_lanes", "product_of_lanes", "least_of_lanes", "greatest_of_lanes"),
 )
 """Of `simd`, that generated code calls by name."""
 
@@ -68,6 +71,7 @@ class VectorAxis:
     """The scalar variables that have a value of their own in each lane."""
     is_masked: bool = False
     """Whether only some of the lanes run."""
+    accumulators: tuple[Accumulator, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,17 +92,25 @@ class VectorText:
             return replace(self.axis(loop.loop), iterator=loop.axis)
         accesses = [a for call in calls(loop.body) for a in self.nest.statement(call.statement).accesses]
         variables = {array.name for array in self.nest.arrays if array.role is Role.SCALAR} - self.places.keys()
+        variables -= {accumulator.array for accumulator in loop.accumulators}
         assigned = {access.array for access in accesses if access.is_write} & variables
         for access in accesses:
             is_private = access.subscripts and is_assigned_first(self.nest, loop.body, access.array)
             if access.array in assigned and not is_private:
                 raise NoVectorForm(f"its iterations share {access.array}")
-        return VectorAxis(loop.iterator, loop.vector, frozenset(assigned), loop.mask is not None)
+        is_masked = loop.mask is not None
+        return VectorAxis(loop.iterator, loop.vector, frozenset(assigned), is_masked, loop.accumulators)
 
     def mask_line(self, loop: For) -> str:
         """The assignment of the mask of a loop that has one."""
         assert loop.mask is not None
         return f"{self.names.mask} = {self._mask_text(loop.mask, loop.vector)}"
+
+    def boundary_text(self, boundary: Boundary) -> str:
+        """The value that it names."""
+        place = _tuple([expression_text(subscript) for subscript in boundary.subscripts])
+        distance = f"{self.names.operations['to_boundary']}({boundary.array}, {place}, {boundary.lanes})"
+        return f"{expression_text(boundary.start)} + {distance}"
 
     def check(self, call: Call, axis: VectorAxis) -> None:
         """Raises NoVectorForm for a statement that cannot be printed."""
@@ -173,6 +185,9 @@ class VectorText:
         statement = self.nest.statement(call.statement)
         arguments = dict(zip(statement.iterators, call.arguments, strict=True))
         form = _VectorForm(self, statement, arguments, values, subscripts, axis, registers)
+        accumulated = self._accumulated(call, arguments, form)
+        if accumulated:
+            return laid_out(accumulated, indent)
         (assignment,) = ast.parse(statement.body).body
         match assignment:
             case ast.Assign(targets=[target], value=value):
@@ -192,6 +207,26 @@ class VectorText:
         if len(indent + line) <= LINE_LENGTH:
             return [indent + line]
         return [*laid_out(f"{self.names.value} = {computed}", indent), indent + form.store(target, self.names.value)]
+
+    def _accumulated(self, call: Call, arguments: Mapping[str, Affine], form: _VectorForm) -> str:
+        """The assignment to an accumulator of what a statement reduces; empty where it has none.
+
+        Raises NoVectorForm.
+        """
+        reduction = reduction_of(self.nest, self.nest.statement(call.statement)) if form.axis.accumulators else None
+        if reduction is None:
+            return ""
+        element = (reduction.array, self.subscripts_of(access_of(reduction), arguments))
+        names = (a.names for a in form.axis.accumulators if (a.array, a.subscripts) == element)
+        own = next(names, None)
+        if own is None:
+            return ""
+        name = own[call.partial]
+        value = form.vector_of(parsed(reduction.value))
+        combined = combination(self.nest, reduction, name, value, self.names.operations)
+        if form.axis.is_masked:
+            combined = f"{self.names.operations['select']}({self.names.mask}, {combined}, {name})"
+        return f"{name} = {combined}"
 
 
 @dataclass(frozen=True, slots=True)

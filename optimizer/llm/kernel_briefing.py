@@ -32,7 +32,7 @@ from optimizer.wording import seconds_text
 FLOATING_POINT = {
     "strict": "strict: results must have the original's bits",
     "contract": "contract: fused multiply-add is allowed, another order of a sum is not",
-    "reassociate": "reassociate: sums may be rounded in another order",
+    "reassociate": "reassociate: sums may be rounded in another order; reduce gives iterations another one",
 }
 ISL = "autoschedule()"
 CODE = """\
@@ -49,6 +49,7 @@ HINTS: Mapping[str, str] = {
     "parallel after it, and tile those.",
     "wavefront": "Its tiles run in wavefronts: change the tile sizes, and look whether other loops can be skewed and "
     "tiled so that more of the data is used again.",
+    "reduce": "Its sums have partial results: look whether other loops may have some, and which of them share data.",
     "distribute": "Its loops are taken apart, so that each part has an order of its own: put the loop that walks "
     "memory contiguously innermost in each, then tile.",
     "reorder": "Its loops have another order: look for the order in which the innermost loop walks memory "

@@ -76,7 +76,7 @@ class NestQuestions:
     # -- dependences
 
     def _dependences(self, candidate: Candidate, tree: Node, array: str) -> str:
-        known = [a.name for a in self.problem.nest.arrays]
+        known = [a.name for a in model_for(self.problem.model, tree).nest.arrays]
         if array and array not in known:
             return _unknown("array", array, known)
         every = list(dependences(self.problem.model, tree))

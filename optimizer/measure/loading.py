@@ -18,6 +18,9 @@ from typing import Any
 import numba
 import numpy as np
 
+from optimizer.codegen.loops_apart import IN_THREADS, with_loops_apart
+from optimizer.codegen.module_text import GENERATED
+from optimizer.codegen.threads import in_threads
 from optimizer.errors import InfrastructureError
 from optimizer.measure.commands import Form
 from optimizer.measure.failure import WorkerFailure, described_error
@@ -61,11 +64,14 @@ def compiled_original(workload: Workload, file: Path, arguments: tuple[Any, ...]
 def compiled_candidate(file: Path, name: str, arguments: tuple[Any, ...]) -> Function:
     """The function `name` of the module in `file`, compiled for these arguments by its own decorator.
 
+    Generated code is compiled as its exported module has it, with parallel loops in functions of their own.
     Raises `WorkerFailure` when the module or the compiler fails, and `InfrastructureError` when there is no such file.
     """
     source, types = _text(file), types_of(arguments)
     with _building():
-        compiled: Any = _load(source, str(file), name, {})
+        if (ast.get_docstring(ast.parse(source)) or "").endswith(GENERATED):
+            source = with_loops_apart(source)
+        compiled: Any = _load(source, str(file), name, {}, {IN_THREADS: in_threads})
         compiled.compile(types)
     return compiled
 

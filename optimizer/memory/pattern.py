@@ -13,7 +13,8 @@ from typing import Annotated, Any, cast, get_args, get_origin, get_type_hints
 from optimizer.errors import StepError
 from optimizer.memory.structure import Structure
 from optimizer.polyhedral.nest import Nest
-from optimizer.polyhedral.schedule import Schedule, apply_step, parse_schedule
+from optimizer.polyhedral.private_arrays import copying_statement
+from optimizer.polyhedral.schedule import Schedule, apply_step, nest_of, parse_schedule
 from optimizer.polyhedral.steps import Step
 from optimizer.polyhedral.steps.affine import Affine, name
 from optimizer.polyhedral.steps.arguments import AffineText
@@ -25,7 +26,7 @@ def pattern_of(nest: Nest, structure: Structure, schedule: Schedule) -> str:
     """The pattern of a schedule of this nest. Raises `StepError` if the schedule does not apply to it."""
     tree, steps = nest.tree, list[Step]()
     for step in schedule.steps:
-        steps.append(renamed(step, _places(structure, tree)))
+        steps.append(renamed(step, _places(structure, nest, tree)))
         tree = apply_step(nest, tree, step)
     return str(Schedule(tuple(steps)))
 
@@ -34,7 +35,7 @@ def schedule_of(nest: Nest, structure: Structure, pattern: str) -> Schedule:
     """The schedule of this nest that a pattern means. Raises `CandidateError` if there is none."""
     tree, steps = nest.tree, list[Step]()
     for step in parse_schedule(pattern).steps:
-        own = renamed(step, {place: name for name, place in _places(structure, tree).items()})
+        own = renamed(step, {place: name for name, place in _places(structure, nest, tree).items()})
         steps.append(own)
         tree = apply_step(nest, tree, own)
     return Schedule(tuple(steps))
@@ -75,6 +76,13 @@ def _affine(expression: Affine, names: Mapping[str, str]) -> Affine:
     return total
 
 
-def _places(structure: Structure, tree: Node) -> dict[str, str]:
-    """The names that a step on this tree may use -> their places."""
-    return {**structure.places, **{loop.name: f"loop{k}" for k, loop in enumerate(loops(tree))}}
+def _places(structure: Structure, nest: Nest, tree: Node) -> dict[str, str]:
+    """The names that a step on this tree may use -> their places. Those that `privatize` made are called by the array
+    and the loop that it was about."""
+    source = {loop.name: f"loop{k}" for k, loop in enumerate(loops(nest.tree))}
+    places = dict(structure.places)
+    for array in nest_of(nest, tree).arrays:
+        if array.private is not None:
+            place = f"{places[array.private.array]}_{source[array.private.loop]}"
+            places |= {array.name: place, copying_statement(array.private): f"copying_{place}"}
+    return {**places, **{loop.name: f"loop{k}" for k, loop in enumerate(loops(tree))}}

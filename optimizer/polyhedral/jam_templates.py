@@ -26,8 +26,9 @@ from optimizer.polyhedral.tree import Leaf, Loop, Sequence, leaves, loops, seque
 
 ROWS = 8
 """Additions take four cycles or less, and a processor does two at once."""
-BLOCK = 64
-"""Rows of a block of a wavefront, after each of which threads wait for each other."""
+BLOCK = 128
+"""Rows of a block of a wavefront, after each of which threads wait for each other: more of them leave threads without
+work at both ends, fewer make all wait more often for one that another program holds up."""
 PIECE = 8
 """Each thread's columns are a multiple of so many, a line of the cache."""
 

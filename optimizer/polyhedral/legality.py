@@ -2,7 +2,8 @@
 
 No dataflow is needed: every pair of conflicting iterations is known from the original order (`Model.conflicts`); the
 new order must keep each pair, no pair may be split between two iterations of a parallel loop, and vectors must keep the
-order too. Nothing is remembered from the steps that led to the tree.
+order too; but for pairs of reductions that marked loops leave free (see `partial_results`). Nothing is remembered from
+the steps that led to the tree.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ import islpy as isl
 from optimizer.polyhedral.model import OPERATION_LIMIT, Model, operation_limit
 from optimizer.polyhedral.order import TimedLeaf, relation_text, timed_leaves
 from optimizer.polyhedral.packing import packing_fault, stale_reads
+from optimizer.polyhedral.partial_results import partial_statements, seen_too_early, shared_in
 from optimizer.polyhedral.private_arrays import model_for
-from optimizer.polyhedral.tree import WIDEST_VECTOR, Node, loops
+from optimizer.polyhedral.tree import WIDEST_VECTOR, Loop, Node, find_loop, loops
 from optimizer.polyhedral.witness import Fault, Witness, witness_of
 
 
@@ -58,18 +60,22 @@ def _judge(model: Model, tree: Node) -> Judgement:
     timed = timed_leaves(tree)
     if fault := _coverage_fault(model, timed):
         return Judgement(Legal.NO, detail=fault)
-    violated = _out_of_order(model, timed)
+    violated = _out_of_order(model, timed, _marked(tree))
     if not violated.is_empty():
         return Judgement(Legal.NO, witness_of(model, timed, violated))
     for loop in loops(tree):
         if loop.is_parallel:
-            races = carried_by(model, timed, loop.name)
+            races = carried_by(model, timed, loop)
             if not races.is_empty():
                 return Judgement(Legal.NO, witness_of(model, timed, races, Fault.RACE, loop.name))
         if loop.vector != 1:
-            broken = broken_by_vectors(model, timed, loop.name, loop.vector or WIDEST_VECTOR)
+            broken = broken_by_vectors(model, timed, loop)
             if not broken.is_empty():
                 return Judgement(Legal.NO, witness_of(model, timed, broken, Fault.LANES, loop.name))
+        if loop.partials != 1 and (loop.is_parallel or loop.vector != 1):
+            early = seen_too_early(model, timed, loop)
+            if not early.is_empty():
+                return Judgement(Legal.NO, witness_of(model, timed, early, Fault.PARTIAL, loop.name))
     if fault := packing_fault(model.nest, tree):
         return Judgement(Legal.NO, detail=fault)
     for loop, stale in stale_reads(model, tree, timed):
@@ -78,30 +84,39 @@ def _judge(model: Model, tree: Node) -> Judgement:
     return Judgement(Legal.YES)
 
 
-def _out_of_order(model: Model, timed: tuple[TimedLeaf, ...]) -> isl.UnionMap:
-    """The conflicts whose sink does not run after their source."""
+def _marked(tree: Node) -> tuple[str, ...]:
+    """The loops whose iterations reductions may run in any order."""
+    return tuple(loop.name for loop in loops(tree) if loop.partials != 1)
+
+
+def _out_of_order(model: Model, timed: tuple[TimedLeaf, ...], marked: tuple[str, ...]) -> isl.UnionMap:
+    """The conflicts whose sink does not run after their source, and that no marked loop is free to turn round."""
     order = _relations(model, timed, slice(None))
     found = isl.UnionMap("{ }")
     for pairs in model.conflict_maps:
         source, sink = _tuple_names(pairs)
         violated = pairs.intersect(order[source].lex_ge_map(order[sink]))
+        for loop in marked if not violated.is_empty() else ():
+            free = shared_in(model, timed, loop, source, sink)
+            violated = violated if free is None else violated.subtract(free)
         if not violated.is_empty():
             found = found.union(isl.UnionMap.from_map(violated))
     return found
 
 
-def carried_by(model: Model, timed: tuple[TimedLeaf, ...], loop: str) -> isl.UnionMap:
-    """The conflicts between different iterations of a loop within one iteration of all loops around it."""
+def carried_by(model: Model, timed: tuple[TimedLeaf, ...], loop: Loop) -> isl.UnionMap:
+    """The conflicts between different iterations of a loop within one iteration of all loops around it, without those
+    that its mark leaves free."""
     found = isl.UnionMap("{ }")
     for carried in _carried(model, timed, loop):
         found = found.union(isl.UnionMap.from_map(carried))
     return found
 
 
-def _carried(model: Model, timed: tuple[TimedLeaf, ...], loop: str) -> Iterator[isl.Map]:
+def _carried(model: Model, timed: tuple[TimedLeaf, ...], loop: Loop) -> Iterator[isl.Map]:
     """What `carried_by` finds, one pair of statements after the other."""
-    inside = tuple(leaf for leaf in timed if loop in leaf.levels)
-    depth = inside[0].levels.index(loop)
+    inside = tuple(leaf for leaf in timed if loop.name in leaf.levels)
+    depth = inside[0].levels.index(loop.name)
     own = _relations(model, inside, slice(0, depth + 1))
     outer = {name: relation.project_out(isl.dim_type.out, depth, 1) for name, relation in own.items()}
     for pairs in model.conflict_maps:
@@ -112,25 +127,34 @@ def _carried(model: Model, timed: tuple[TimedLeaf, ...], loop: str) -> Iterator[
         if same_outer.is_empty():
             continue
         carried = same_outer.subtract(own[source].apply_range(own[sink].reverse()))
+        if loop.partials != 1 and (source, sink) in model.free_pairs:
+            carried = carried.subtract(model.free_pairs[source, sink])
         if not carried.is_empty():
             yield carried
 
 
-def broken_by_vectors(model: Model, timed: tuple[TimedLeaf, ...], loop: str, lanes: int) -> isl.UnionMap:
-    """The conflicts that are in order, but not if a loop runs that many of its iterations at once, wherever it begins.
+def broken_by_vectors(model: Model, timed: tuple[TimedLeaf, ...], loop: Loop) -> isl.UnionMap:
+    """The conflicts that are in order, but not if a loop runs a vector of its iterations at once, wherever it begins;
+    without those of partial results.
 
     A vector runs what is in the loop one after the other, each for all lanes. So of two iterations less than `lanes`
     apart the first still comes first if what it runs stands before what the second runs, and not otherwise.
     """
-    inside = tuple(leaf for leaf in timed if loop in leaf.levels)
-    depth = inside[0].levels.index(loop)
+    inside = tuple(leaf for leaf in timed if loop.name in leaf.levels)
+    depth = inside[0].levels.index(loop.name)
     times = _relations(model, inside, slice(None))
-    at_once = _at_once(depth, max(len(leaf.time) for leaf in inside), lanes)
+    at_once = _at_once(depth, max(len(leaf.time) for leaf in inside), loop.vector or WIDEST_VECTOR)
+    partial = partial_statements(model, timed, loop)
     found = isl.UnionMap("{ }")
     for pairs in model.conflict_maps:
         source, sink = _tuple_names(pairs)
         if source in times and sink in times:
             broken = pairs.intersect(times[source].apply_range(at_once).apply_range(times[sink].reverse()))
+            if loop.partials != 1 and (source, sink) in model.free_pairs:
+                free = model.free_pairs[source, sink]
+                turned = times[sink].apply_range(at_once).apply_range(times[source].reverse()).reverse()
+                is_partial = {source, sink} <= partial
+                broken = broken.subtract(free) if is_partial else broken.union(free.intersect(turned))
             if not broken.is_empty():
                 found = found.union(isl.UnionMap.from_map(broken))
     return found
@@ -174,11 +198,15 @@ def parallel_loops(model: Model, tree: Node) -> frozenset[str]:
 
 
 def can_be_parallel(model: Model, tree: Node, loop: str) -> bool:
-    """Whether a loop is proved to carry nothing as the tree stands."""
+    """Whether a loop is proved to carry nothing as the tree stands, but what its mark leaves free."""
+    found = find_loop(tree, loop)
+    assert found is not None
     try:
         with operation_limit():
-            model = model_for(model, tree)
-            return next(_carried(model, timed_leaves(tree), loop), None) is None
+            model, timed = model_for(model, tree), timed_leaves(tree)
+            if next(_carried(model, timed, found), None) is not None:
+                return False
+            return found.partials == 1 or seen_too_early(model, timed, found).is_empty()
     except isl.Error:
         return False
 

@@ -15,6 +15,7 @@ import islpy as isl
 
 from optimizer.polyhedral.model import Model
 from optimizer.polyhedral.nest import Statement
+from optimizer.polyhedral.reductions import free_reduction
 from optimizer.polyhedral.tree import Leaf, Loop, Node, Sequence, leaves, loops
 
 CARRIED = 4.0
@@ -116,11 +117,20 @@ def iteration_price(model: Model, leaf: Leaf, loop: str, is_parallel: bool) -> f
     """The price of an iteration of the leaf in this innermost loop; `is_parallel`: whether the loop carries nothing."""
     jumps = strides(model, leaf, loop)
     strided = sum(jump > 1 for jump in jumps)
-    if not is_parallel:
+    if not is_parallel and (strided or not _is_free_sum(model, leaf, loop)):
         return CARRIED + STRIDED * strided
     if strided:
         return 1.0 + STRIDED * strided
     return VECTOR * max(1, len(jumps)) / 2
+
+
+def _is_free_sum(model: Model, leaf: Leaf, loop: str) -> bool:
+    """Whether a loop reduces one element in any order, of which compilers make vectors."""
+    statement = model.nest.statement(leaf.statement)
+    if not model.nest.reassociates or free_reduction(model.nest, statement) is None:
+        return False
+    jumps = zip(statement.accesses, strides(model, leaf, loop), strict=False)
+    return any(access.is_write and jump == 0 for access, jump in jumps)
 
 
 def tree_price(

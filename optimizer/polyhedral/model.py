@@ -10,6 +10,7 @@ import islpy as isl
 
 from optimizer.polyhedral.nest import Access, Nest, Statement
 from optimizer.polyhedral.order import order_map
+from optimizer.polyhedral.reductions import access_of, free_reduction
 from optimizer.polyhedral.tree import Private
 
 OPERATION_LIMIT = 2_000_000
@@ -103,6 +104,34 @@ class Model:
         """`conflicts`, one relation for each pair of statements."""
         maps = self.conflicts.get_map_list()
         return tuple(maps.get_at(k) for k in range(maps.n_map()))
+
+    @cached_property
+    def free_pairs(self) -> dict[tuple[str, str], isl.Map]:
+        """Of `conflicts`, by the statements of source and sink, those whose order is free: between reductions of one
+        operator (see `reductions`) on the same element that conflict over nothing else."""
+        found = {statement.name: free_reduction(self.nest, statement) for statement in self.nest.statements}
+        reductions = {name: reduction for name, reduction in found.items() if reduction is not None}
+        elements, elsewhere = {}, {}
+        for name, reduction in reductions.items():
+            statement, write = self.nest.statement(name), access_of(reduction)
+            elements[name] = self.access_relation(statement, write)
+            elsewhere[name] = isl.UnionMap("{ }")
+            for access in statement.accesses:
+                if access.subscripts != write.subscripts:
+                    elsewhere[name] = elsewhere[name].union(self.access_relation(statement, access))
+        free: dict[tuple[str, str], isl.Map] = {}
+        for pairs in self.conflict_maps:
+            first, second = str(pairs.get_tuple_name(isl.dim_type.in_)), str(pairs.get_tuple_name(isl.dim_type.out))
+            if first in reductions and second in reductions:
+                one, other = reductions[first], reductions[second]
+                if (one.array, one.operator) == (other.array, other.operator):
+                    same = elements[first].apply_range(elements[second].reverse())
+                    read = elements[first].apply_range(elsewhere[second].reverse())
+                    read = read.union(elsewhere[first].apply_range(elements[second].reverse()))
+                    both = isl.UnionMap.from_map(pairs).intersect(same).subtract(read)
+                    if not both.is_empty():
+                        free[first, second] = isl.Map.from_union_map(both)
+        return free
 
 
 _recent: dict[int, Model] = {}

@@ -123,6 +123,8 @@ class Nest:
     original: str
     """A stand-alone module (preamble and the untouched function without decorators and annotations)."""
     file: str = "<function>"
+    reassociates: bool = False
+    """Whether floating-point numbers may be combined in another order than the source's: the caller's choice."""
 
     @property
     def digest(self) -> str:

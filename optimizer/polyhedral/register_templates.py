@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations
 
 import islpy as isl
@@ -19,6 +19,7 @@ from optimizer.polyhedral.steps.reorder import Reorder
 from optimizer.polyhedral.steps.split import Split
 from optimizer.polyhedral.steps.structure import around, chains, loop_named, tile_name
 from optimizer.polyhedral.steps.tile import Tile
+from optimizer.polyhedral.steps.unroll_and_jam import UnrollAndJam
 from optimizer.polyhedral.tree import Leaf, Loop, leaves, loops
 
 DEPTHS = (256, None)
@@ -32,8 +33,11 @@ PACKED_ROWS, FEW_PACKED_ROWS = 256, 96
 equally long, or where many threads want some."""
 FEW_THREADS = 4
 
-BLOCK_VECTORS = 4
-"""A block of an elimination is as wide as so many register tiles."""
+BLOCK_TILES = (2, 4)
+"""A block of an elimination is as wide as so many register tiles. Few: its own columns take longer for each operation
+than the update to the right of them, and their number of operations grows with the width."""
+ROWS_TOGETHER = 8
+"""Rows of the block's own columns that run together: they read the same, and none waits for another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +142,8 @@ def eliminations(draft: Draft, shape: tuple[int, int], threads: int) -> Iterator
     """The draft with a chain of three loops as a blocked elimination: LU, Cholesky and their like.
 
     Of each block of the depth come first the rows that later ones need, then all rows below on threads: there the
-    columns of the block, and then the update of all columns to the right in a register tile.
+    columns of the block, and then the update of all columns to the right in a register tile, which reads copies if it
+    can.
     """
     for chain in tuple(chains(draft.tree)):
         if len(chain) != 3 or any(loops(chain[-1].body)):
@@ -146,39 +151,68 @@ def eliminations(draft: Draft, shape: tuple[int, int], threads: int) -> Iterator
         for rows, columns, depth in permutations([loop.name for loop in chain], 3):
             inside = tuple(leaves(chain[-1]))
             if any(_accumulates(draft, leaf, rows, columns, depth) and _reads_its_own(draft, leaf) for leaf in inside):
-                found = _elimination(draft, rows, columns, depth, shape, threads)
-                if found is not None:
-                    yield found
+                for tiles in BLOCK_TILES:
+                    yield from _elimination(draft, rows, columns, depth, shape, tiles * shape[1], threads)
 
 
 def _elimination(
-    draft: Draft, rows: str, columns: str, depth: str, shape: tuple[int, int], threads: int
-) -> Draft | None:
-    size = BLOCK_VECTORS * shape[1]
+    draft: Draft, rows: str, columns: str, depth: str, shape: tuple[int, int], size: int, threads: int
+) -> Iterator[Draft]:
+    """With blocks of that size: with copies for the update, and without."""
     tiled = draft.then(Tile(((depth, size), (rows, size), (columns, size))))
     if tiled is None:
-        return None
+        return
     block, row_tiles, column_tiles = tiled.new_loops(draft)
     after = f"{block} + 1"
     halved = tiled.then(Split(row_tiles, after))
     if halved is None:
-        return None
+        return
     below, columns_below = halved.new_loops(tiled)[:2]
     quartered = halved.then(Split(columns_below, after))
     if quartered is None:
-        return None
+        return
     update = quartered.new_loops(halved)[1:]
-    parts = [below]
-    if not quartered.is_parallel(below):
-        # What a row's update needs of other rows comes first for all of them.
-        apart = quartered.then(Distribute(below))
-        if apart is not None:
-            parts += apart.new_loops(quartered)[:1]
-            quartered = apart
-    updated = _update(quartered, update, shape)
-    if updated is None or threads == 1:
-        return updated
-    return _on_threads(updated, parts, column_tiles, after)
+    # What a row's update needs of other rows, and its copies, come first for all of them.
+    apart = quartered.then(Distribute(below))
+    found = apart and _updated([below, *apart.new_loops(quartered)[:1]], apart, update, shape)
+    packed = found and _with_copies(found)
+    if quartered.is_parallel(below):
+        found = _updated([below], quartered, update, shape)
+    for blocked in (packed, found):
+        if blocked is not None:
+            yield blocked.draft if threads == 1 else _on_threads(blocked, column_tiles, after)
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """An elimination in blocks, on one thread."""
+
+    draft: Draft
+    parts: list[str]
+    """The loops over the rows below a block, one after the other; the last one updates what is to the right."""
+
+
+def _updated(parts: list[str], draft: Draft, update: list[str], shape: tuple[int, int]) -> Blocked | None:
+    tiled = _update(draft, update, shape)
+    return tiled and Blocked(_rows_together(tiled, parts[0]), parts)
+
+
+def _rows_together(draft: Draft, part: str) -> Draft:
+    """Several rows at a time in the columns of a block, the first of what a loop runs."""
+    columns = next(chain for chain in chains(loop_named(draft.tree, part)) if not any(loops(chain[-1].body)))
+    for loop in reversed(columns) if columns[-1].unroll == 1 else ():
+        if all(_written_jump(draft, leaf, loop.name) > 1 for leaf in leaves(loop)):
+            return draft.then(UnrollAndJam(loop.name, ROWS_TOGETHER)) or draft
+    return draft
+
+
+def _with_copies(blocked: Blocked) -> Blocked | None:
+    """With copies of what the update reads, made before it; None where none can be."""
+    *_, update = blocked.parts
+    draft = blocked.draft
+    for array in dict.fromkeys(step.array for step in Pack.options(draft.model.nest, loop_named(draft.tree, update))):
+        draft = draft.then(Pack(array, update)) or draft
+    return None if draft is blocked.draft else replace(blocked, draft=draft)
 
 
 def _update(draft: Draft, names: list[str], shape: tuple[int, int]) -> Draft | None:
@@ -194,9 +228,10 @@ def _update(draft: Draft, names: list[str], shape: tuple[int, int]) -> Draft | N
     return None
 
 
-def _on_threads(draft: Draft, parts: list[str], column_tiles: str, after: str) -> Draft:
+def _on_threads(blocked: Blocked, column_tiles: str, after: str) -> Draft:
     """The rows below a block on threads, and of its own rows the columns to the right."""
-    for part in parts:
+    draft = blocked.draft
+    for part in blocked.parts:
         threaded = draft.with_threads_on(part, _share(draft, part)) if draft.is_parallel(part) else None
         draft = threaded or draft
     split = draft.then(Split(column_tiles, after))

@@ -12,6 +12,7 @@ from optimizer.polyhedral.schedule import Schedule
 from optimizer.polyhedral.steps import Step
 from optimizer.polyhedral.steps.fuse import Fuse
 from optimizer.polyhedral.steps.parallel import Parallel
+from optimizer.polyhedral.steps.reduce import Reduce
 from optimizer.polyhedral.steps.shift import Shift
 from optimizer.polyhedral.steps.skew import Skew
 from optimizer.polyhedral.steps.structure import around
@@ -27,8 +28,8 @@ MOST_TRIES = 80
 def repair(model: Model, schedule: Schedule, judgement: Judgement, most_tries: int = MOST_TRIES) -> Schedule | None:
     """The first legal one among the edits of an illegal schedule, the smallest and most useful edits first.
 
-    Tried in this order: the parallel mark on a loop that allows it; fewer lanes, or none; a shift after a fusion; a
-    skew before a step; leaving out one step; the longest legal beginning.
+    Tried in this order: reductions in any order; the parallel mark on a loop that allows it; fewer lanes, or none; a
+    shift after a fusion; a skew before a step; leaving out one step; the longest legal beginning.
     """
     seen = {str(schedule)}
     tries = 0
@@ -48,6 +49,8 @@ def repair(model: Model, schedule: Schedule, judgement: Judgement, most_tries: i
 
 
 def _edits(model: Model, schedule: Schedule, witness: Witness | None) -> Iterator[Schedule]:
+    if witness is not None and witness.loop is not None and witness.fault is not Fault.PARTIAL:
+        yield Schedule((*schedule.steps, Reduce(witness.loop)))
     if witness is not None and witness.is_race:
         yield from _other_parallel_loops(model, schedule, witness)
     if witness is not None and witness.fault is Fault.LANES:

@@ -1,7 +1,8 @@
 """Templates for stencils that sweep over arrays again and again: tiles of several sweeps, which stay in the cache.
 
 The innermost loop stays long, because that is what keeps the processor's units busy: as vectors; or, where each of its
-iterations waits for the one before, with several rows at once, each a little behind the row above it.
+iterations waits for the one before, with several rows at once, each a little behind the row above it. A recurrence in
+the plane (dynamic programming) has one sweep, and large tiles of it in wavefronts.
 """
 
 from __future__ import annotations
@@ -17,12 +18,14 @@ from optimizer.polyhedral.steps.vectorize import Vectorize
 from optimizer.polyhedral.steps.wavefront import Wavefront
 from optimizer.polyhedral.tree import Leaf, Loop, loops
 
-VECTOR_TILES = {2: (16, 32), 3: (4, 8, 8)}
+VECTOR_TILES = {2: (16, 32), 3: (4, 8, 4)}
 """Sizes for the loops around rows of vectors, from the sweeps in: what a tile touches fits the second-level cache."""
 ROW_TILES = (8, 32)
 """Sizes for the sweeps and the rows of a recurrence."""
 ROWS = 8
 """How many rows run at once: their divisions and sums are in flight together."""
+PLANE_TILES = (128, 512)
+"""Sizes for a recurrence in the plane: what a tile reads from above fits the first-level cache."""
 LAGS = (0, 1, 2)
 """By how many iterations each row may have to be behind the row above it."""
 
@@ -38,6 +41,18 @@ def time_tilings(draft: Draft, threads: int) -> Iterator[Draft]:
         yield from _in_vectors(draft, names, innermost, threads)
     elif not others and len(names) > len(ROW_TILES) and isinstance(nested[-1].body, Leaf):
         yield from _in_rows(draft, names, threads)
+
+
+def plane_tilings(draft: Draft, threads: int) -> Iterator[Draft]:
+    """Every nest of two loops, neither of which can run on threads, in wavefronts of tiles with long rows."""
+    tiled = draft
+    for nested in tuple(chains(draft.tree)) if threads > 1 else ():
+        names = [loop.name for loop in nested]
+        is_plane = len(names) == len(PLANE_TILES) and not any(loops(nested[-1].body))
+        if is_plane and not any(draft.is_parallel(name) for name in names):
+            tiled = _tiled(tiled, names, PLANE_TILES, threads) or tiled
+    if tiled is not draft:
+        yield tiled
 
 
 def _in_vectors(draft: Draft, around: list[str], innermost: list[Loop], threads: int) -> Iterator[Draft]:

@@ -15,15 +15,17 @@ from typing import cast
 
 import joblib
 
+from optimizer.polyhedral.column_templates import in_columns
 from optimizer.polyhedral.draft import Draft
 from optimizer.polyhedral.jam_templates import jams
 from optimizer.polyhedral.locality import START_OF_THREADS, iteration_price, tree_price
 from optimizer.polyhedral.model import Model, model_of
 from optimizer.polyhedral.nest import Nest
 from optimizer.polyhedral.private_arrays import model_for
+from optimizer.polyhedral.reduce_templates import shared_reductions, vector_reductions
 from optimizer.polyhedral.register_templates import eliminations, register_tilings
 from optimizer.polyhedral.schedule import Schedule
-from optimizer.polyhedral.stencil_templates import time_tilings
+from optimizer.polyhedral.stencil_templates import plane_tilings, time_tilings
 from optimizer.polyhedral.steps.autoschedule import FUSIONS, Autoschedule
 from optimizer.polyhedral.steps.distribute import Distribute
 from optimizer.polyhedral.steps.privatize import Privatize
@@ -75,9 +77,13 @@ def family_of(
     model = model_of(nest)
     tree = order.apply(nest)
     start = Draft(model_for(model, tree), order.steps, tree)
-    in_registers = (*register_tilings(start, register_tile, threads), *eliminations(start, register_tile, threads))
+    blocked = eliminations(start, register_tile, threads)
+    in_registers = register_tilings(start, register_tile, threads)
     jammed = (both for draft in (*in_registers, start) for both in (*jams(draft, sizes, threads), draft))
-    tilings = _distinct((*time_tilings(start, threads), *jammed, *_tilings(start)))
+    together, shared = (tuple(shared_reductions(start, threads, several_parts=each)) for each in (True, False))
+    vectors = (each for draft in (*shared, start) for each in vector_reductions(draft))
+    sweeps = (*time_tilings(start, threads), *plane_tilings(start, threads))
+    tilings = _distinct((*together, *sweeps, *blocked, *jammed, *shared, *vectors, *_tilings(start)))
     threaded = [_threaded(tiled, sizes) if threads > 1 else tiled for tiled in tilings]
     drafts = [*chain.from_iterable(map(_with_vectors, threaded)), *threaded]
     price = min(tree_price(draft.model, draft.tree, sizes, draft.is_parallel, threads) for draft in drafts)
@@ -92,6 +98,7 @@ def _orders(model: Model) -> Iterator[Draft]:
         innermost_apart = _taken_apart(base, only_innermost=True)
         for apart in _distinct((base, innermost_apart, _taken_apart(innermost_apart, only_innermost=False))):
             orders += (apart, _ordered(apart))
+        orders += (_ordered(_taken_apart(cut, only_innermost=False)) for cut in in_columns(base))
     return _distinct((*orders, *_split(start), *_privatized(start)))
 
 

@@ -58,6 +58,9 @@ class Loop:
     """How many iterations the generated code writes out; 0 means all of them (the trip count is a small constant)."""
     vector: int = 1
     """How many neighbouring iterations run at once, as lanes of vectors; 0: as many as the machine's vectors hold."""
+    partials: int = 1
+    """How many partial results a reduction has where iterations run at once, whose order is free then, as that of all
+    its iterations; 0: as many as usual. 1: the order of reductions is as of anything else."""
     packs: tuple[str, ...] = ()
     """Arrays of which the register tiles inside read a copy in the order in which they read, made before it runs."""
 
@@ -169,6 +172,7 @@ def show(node: Node, indent: str = "") -> str:
             marks += f" in chunks of {node.chunk}" if node.chunk else ""
             marks += f" unroll {node.unroll}" if node.unroll != 1 else ""
             marks += f" vector {node.vector}" if node.vector != 1 else ""
+            marks += f" reduces {node.partials or 'in parts'}" if node.partials != 1 else ""
             marks += f" packs {', '.join(node.packs)}" if node.packs else ""
             return f"{indent}for {node.name}{marks}\n{show(node.body, indent + '  ')}"
         case Sequence():

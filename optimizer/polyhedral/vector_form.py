@@ -28,7 +28,7 @@ def obstacle(nest: Nest, statement: Statement) -> str:
     for name, dtype in dtypes.items():
         if dtype not in VECTOR_TYPES:
             return f"{statement.name} uses {name}, which is of type {dtype}"
-    redefined = _redefined(nest)
+    redefined = redefined_names(nest)
 
     def found(node: ast.AST) -> str:
         match node:
@@ -56,7 +56,7 @@ def _reads(node: ast.AST, arrays: set[str]) -> bool:
     return any(isinstance(inner, ast.Name) and inner.id in arrays for inner in ast.walk(node))
 
 
-def _redefined(nest: Nest) -> set[str]:
+def redefined_names(nest: Nest) -> set[str]:
     """Names of functions that the source's own module gives another meaning."""
     found: set[str] = set()
     for node in ast.parse(nest.preamble).body:

@@ -36,6 +36,8 @@ class Fault(StrEnum):
     """They may be in two lanes of one vector."""
     STALE = "stale"
     """The second reads a copy that is made before the first."""
+    PARTIAL = "partial"
+    """One adds to a partial result, which the other does not see."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,8 @@ class Witness:
                 fault = f"the vectorized loop {self.loop} may run both at once, as two lanes of one vector"
             case Fault.STALE:
                 fault = f"what is packed before {self.loop} is copied before both"
+            case Fault.PARTIAL:
+                fault = f"{self.loop} has partial results for one of the two, which the other does not see"
             case Fault.ORDER:
                 fault = f"{f'loop {self.loop}' if self.loop else 'this schedule'} runs the second first"
         sizes = f" (sizes {', '.join(f'{k}={v}' for k, v in self.sizes.items())})" if self.sizes else ""

@@ -68,6 +68,7 @@ def _nest_lines(nest: Nest, node: Node, indent: str) -> Iterator[str]:
             marks += f" in chunks of {node.chunk}" if node.chunk else ""
             marks += f" ({written_out_text(node)})" if is_written_out(node) else ""
             marks += f" ({vectors_text(node)})" if node.vector != 1 else ""
+            marks += " (reduces in any order)" if node.partials != 1 else ""
             yield f"{indent}for {node.name}{marks}"
             yield from _nest_lines(nest, node.body, indent + "  ")
         case _:

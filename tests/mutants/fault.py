@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tests.mutants.site import Site, expression, has_vectors, sites
+from tests.mutants.site import Site, expression, has_vectors, sites, vector_names
 
 IMPORTS = (
     "import numpy as np",
@@ -104,7 +104,7 @@ def _names(module: ast.Module) -> set[str]:
 def is_computed(site: Site) -> bool:
     """A whole number that is stored, or an element that is read for one."""
     is_stored = isinstance(site.parent, ast.Assign | ast.AugAssign) and site.node is site.parent.value
-    is_stored = is_stored and not has_vectors(site.node)
+    is_stored = is_stored and not has_vectors(site.node, vector_names(site.function))
     return site.is_in_value and isinstance(site.node, ast.expr) and (is_stored or isinstance(site.node, ast.Subscript))
 
 

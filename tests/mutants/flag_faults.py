@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable
 
 from tests.mutants.fault import Fault, Scope, whole
-from tests.mutants.site import kernel_function, sites
+from tests.mutants.site import sites, work_functions
 
 
 def contracts(node: ast.AST) -> bool:
@@ -37,10 +37,11 @@ def with_fastmath(
     def change(module: ast.Module, rng: random.Random) -> object:
         if not any(needs(node) for site in sites(module) for node in (site.node, getattr(site.node, "op", site.node))):
             return False
-        decorator = kernel_function(module).decorator_list[0]
-        assert isinstance(decorator, ast.Call)
-        kept = [keyword for keyword in decorator.keywords if keyword.arg != "fastmath"]
-        decorator.keywords = [*kept, ast.keyword("fastmath", ast.parse(text, mode="eval").body)]
+        for function in work_functions(module):
+            decorator = function.decorator_list[0]
+            assert isinstance(decorator, ast.Call)
+            kept = [keyword for keyword in decorator.keywords if keyword.arg != "fastmath"]
+            decorator.keywords = [*kept, ast.keyword("fastmath", ast.parse(text, mode="eval").body)]
         return True
 
     return change

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants.fault import Fault
 from tests.mutants.flag_faults import FLAG_FAULTS
 from tests.mutants.loop_faults import LOOP_FAULTS
+from tests.mutants.mask_faults import MASK_FAULTS
 from tests.mutants.memory_faults import MEMORY_FAULTS
 from tests.mutants.statement_faults import STATEMENT_FAULTS
 from tests.mutants.thread_faults import THREAD_FAULTS
@@ -19,4 +20,5 @@ FAULTS: tuple[Fault, ...] = (
     *THREAD_FAULTS,
     *FLAG_FAULTS,
     *VECTOR_FAULTS,
+    *MASK_FAULTS,
 )

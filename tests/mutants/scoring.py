@@ -87,7 +87,7 @@ def draw(
     """Different mutants of every fault in turn, until there are `count` of them or no more; ordered by subject."""
     # Each kind has generators of its own, so that a new kind leaves the others' mutants as they are.
     hiding = {fault.name: random.Random(f"{seed}/{fault.name}/hidden") for fault in faults}
-    sources = {fault.name: _mutants(fault, subjects, random.Random(f"{seed}/{fault.name}")) for fault in faults}
+    sources = {fault.name: mutants_of(fault, subjects, random.Random(f"{seed}/{fault.name}")) for fault in faults}
     drawn: list[Mutant] = []
     while sources and len(drawn) < count:
         for fault in faults:
@@ -103,7 +103,7 @@ def draw(
     return sorted(drawn, key=lambda mutant: subjects.index(mutant.subject))
 
 
-def _mutants(fault: Fault, subjects: Sequence[Subject], rng: random.Random) -> Iterator[tuple[Subject, str]]:
+def mutants_of(fault: Fault, subjects: Sequence[Subject], rng: random.Random) -> Iterator[tuple[Subject, str]]:
     """Of one subject after the other, then the second mutants of each, and so on."""
     admitted = [subject for subject in subjects if subject.admits(fault)]
     rng.shuffle(admitted)
@@ -120,7 +120,7 @@ def _mutants(fault: Fault, subjects: Sequence[Subject], rng: random.Random) -> I
 
 def one_of(fault: Fault, subjects: Sequence[Subject], seed: int) -> Mutant:
     """One mutant of a fault, chosen by the seed. Raises `StopIteration` where it applies to none of the subjects."""
-    subject, wrong = next(_mutants(fault, subjects, random.Random(f"{seed}/{fault.name}")))
+    subject, wrong = next(mutants_of(fault, subjects, random.Random(f"{seed}/{fault.name}")))
     return Mutant(fault, subject, wrong, fault.is_compiled_only)
 
 

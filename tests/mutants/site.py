@@ -1,19 +1,23 @@
-"""Places in a generated module's kernel function, and how to change the code there."""
+"""Places in a generated module's kernel function and the functions that it calls for its work, and how to change the
+code there."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 MAKES_VECTORS = ("load", "gather", "splat")
 """Operations of vector code whose last argument is how many lanes there are."""
+LOADS = ("load", "load_masked", "gather", "gather_masked")
+STORES = ("store", "store_masked", "scatter")
 DataAssignment = ast.Assign | ast.AugAssign
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A node of the kernel function with the nodes around it, from the function inwards."""
+    """A node of a function that does the kernel's work with the nodes around it, from the function inwards."""
 
     node: ast.AST
     parents: tuple[ast.AST, ...]
@@ -69,7 +73,9 @@ class Site:
     def is_in_value(self) -> bool:
         """Whether it is computed with, and no subscript."""
         return not self.is_in_index and any(
-            isinstance(parent, ast.Assign | ast.AugAssign) and child is parent.value and computes_data(parent)
+            isinstance(parent, ast.Assign | ast.AugAssign)
+            and child is parent.value
+            and computes_data(parent, self.function)
             for parent, child in zip(self.parents, self.path[1:], strict=True)
         )
 
@@ -102,12 +108,26 @@ def kernel_function(module: ast.Module) -> ast.FunctionDef:
     return [node for node in module.body if isinstance(node, ast.FunctionDef)][-1]
 
 
+def work_functions(module: ast.Module) -> Iterator[ast.FunctionDef]:
+    """The kernel function, then those that it calls to write to arrays for it."""
+    kernel = kernel_function(module)
+    yield kernel
+    names = {called(node) for node in ast.walk(kernel)}
+    for node in module.body:
+        if isinstance(node, ast.FunctionDef) and node is not kernel and node.name in names and _writes(node):
+            yield node
+
+
+def _writes(function: ast.FunctionDef) -> bool:
+    return bool(written_arrays(function)) or any(called(node) in STORES for node in ast.walk(function))
+
+
 def sites(module: ast.Module) -> Iterator[Site]:
-    """Every place in the kernel function but its decorator, its signature and the checks of its arguments."""
-    function = kernel_function(module)
-    for statement in function.body:
-        if not is_check(statement):
-            yield from _sites(statement, (function,))
+    """Every place in these functions but their decorators, their signatures and the checks of arguments."""
+    for function in work_functions(module):
+        for statement in function.body:
+            if not is_check(statement):
+                yield from _sites(statement, (function,))
 
 
 def _sites(node: ast.AST, parents: tuple[ast.AST, ...]) -> Iterator[Site]:
@@ -128,7 +148,7 @@ def is_check(statement: ast.stmt) -> bool:
             return False
 
 
-def computes_data(statement: ast.stmt) -> bool:
+def computes_data(statement: ast.stmt, function: ast.FunctionDef) -> bool:
     """Whether an assignment is one of the kernel's statements, and not the name of an index or new memory."""
     match statement:
         case ast.AugAssign():
@@ -138,13 +158,29 @@ def computes_data(statement: ast.stmt) -> bool:
         case ast.Assign(value=ast.Call(func=ast.Attribute(value=ast.Name("np"), attr="zeros" | "empty" | "ones"))):
             return False
         case ast.Assign(value=value):
-            return any(
-                isinstance(node, ast.Subscript | ast.Div)
-                or (isinstance(node, ast.Constant) and isinstance(node.value, float))
-                for node in ast.walk(value)
-            )
+            return _is_data(value, vector_names(function))
         case _:
             return False
+
+
+def _is_data(value: ast.expr, vectors: frozenset[str]) -> bool:
+    return any(
+        isinstance(node, ast.Subscript | ast.Div)
+        or (isinstance(node, ast.Constant) and isinstance(node.value, float))
+        or (isinstance(node, ast.Name) and node.id in vectors)
+        or called(node) in LOADS
+        for node in ast.walk(value)
+    )
+
+
+@lru_cache(maxsize=64)
+def vector_names(function: ast.FunctionDef) -> frozenset[str]:
+    """The variables that a function loads vectors into."""
+    return frozenset(
+        node.targets[0].id
+        for node in ast.walk(function)
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and called(node.value) in LOADS
+    )
 
 
 def array_name(node: ast.AST) -> str | None:
@@ -193,9 +229,12 @@ def called(node: ast.AST) -> str:
             return ""
 
 
-def has_vectors(node: ast.AST) -> bool:
-    """Whether it computes with vectors."""
-    return any(called(inner) in MAKES_VECTORS for inner in ast.walk(node))
+def has_vectors(node: ast.AST, variables: frozenset[str] = frozenset()) -> bool:
+    """Whether it computes with vectors, some of which may be in these variables."""
+    return any(
+        called(inner) in (*MAKES_VECTORS, *LOADS) or (isinstance(inner, ast.Name) and inner.id in variables)
+        for inner in ast.walk(node)
+    )
 
 
 def is_range(node: ast.AST, *names: str) -> bool:

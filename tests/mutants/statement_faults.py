@@ -6,11 +6,16 @@ import ast
 from collections.abc import Callable
 
 from tests.mutants.fault import Fault, Scope, at_each
-from tests.mutants.site import Site, computes_data, statements
+from tests.mutants.site import Site, computes_data, has_vectors, statements, vector_names
 
 
 def is_data_statement(site: Site) -> bool:
-    return isinstance(site.node, ast.Assign | ast.AugAssign) and computes_data(site.node)
+    return isinstance(site.node, ast.Assign | ast.AugAssign) and computes_data(site.node, site.function)
+
+
+def is_number_statement(site: Site) -> bool:
+    """Not one of vectors, of which no single condition could be asked."""
+    return is_data_statement(site) and not has_vectors(site.node, vector_names(site.function))
 
 
 def is_augmented(site: Site) -> bool:
@@ -18,7 +23,7 @@ def is_augmented(site: Site) -> bool:
 
 
 def is_plain(site: Site) -> bool:
-    return isinstance(site.node, ast.Assign) and computes_data(site.node)
+    return isinstance(site.node, ast.Assign) and computes_data(site.node, site.function)
 
 
 def is_initial(site: Site) -> bool:
@@ -194,35 +199,35 @@ STATEMENT_FAULTS = (
     Fault(
         "zero-skipped",
         "a statement is skipped where its value is zero",
-        at_each(is_data_statement, only_if("X != 0")),
+        at_each(is_number_statement, only_if("X != 0")),
         "adding a zero changes nothing but the sign of a zero, and the target is never one",
         scope=Scope.FLOAT,
     ),
     Fault(
         "nan-skipped",
         "a statement is skipped where its value is NaN",
-        at_each(is_data_statement, only_if("X == X")),
+        at_each(is_number_statement, only_if("X == X")),
         "the value comes from numbers in the program",
         scope=Scope.FLOAT,
     ),
     Fault(
         "negative-skipped",
         "a statement is skipped where its value is negative",
-        at_each(is_data_statement, only_if("not X < 0")),
+        at_each(is_number_statement, only_if("not X < 0")),
         "the value is never negative",
         scope=Scope.FLOAT,
     ),
     Fault(
         "stops-at-nan",
         "a loop ends once a NaN has been stored",
-        at_each(is_data_statement, leave_loop_if("X != X")),
+        at_each(is_number_statement, leave_loop_if("X != X")),
         "everything that the loop still computes is a NaN",
         scope=Scope.FLOAT,
     ),
     Fault(
         "stops-at-zero",
         "a loop ends once a zero has been stored",
-        at_each(is_data_statement, leave_loop_if("X == 0")),
+        at_each(is_number_statement, leave_loop_if("X == 0")),
         "the rest of the loop only adds zeros",
         scope=Scope.FLOAT,
     ),

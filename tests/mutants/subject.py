@@ -105,6 +105,20 @@ VECTOR_SUBJECTS: tuple[Subject, ...] = (
     Subject("lcs", "skew(j_2, by=i_2); interchange(i_2, j_2); vectorize(i_2, 4)"),
     Subject("matmul-float32", "interchange(j, k); parallel(i); vectorize(j, 8)"),
 )
+TILE = "distribute(i); register_tile(i_2=2, j_2=8)"
+TILE_SUBJECTS: tuple[Subject, ...] = (
+    Subject("gemm", f"{TILE}; pack(B, before=i_2_t); parallel(i_2_t)"),
+    Subject("gemm", f"{TILE}; pack(A, before=i_2_t); pack(B, before=i_2_t)", "strict"),
+)
+PRIVATE_SUBJECTS: tuple[Subject, ...] = (
+    Subject("row_parts", "privatize(parts, i); parallel(i)"),
+    Subject("row_parts", "privatize(parts, i); tile(i=4); parallel(i_t)", "strict"),
+)
+HELD_SUBJECTS: tuple[Subject, ...] = (
+    *PRIVATE_SUBJECTS,
+    Subject("gemm", "distribute(i); reorder(i_2, j_2, k); parallel(i_2)"),
+    Subject("gemm", "distribute(i); reorder(i_2, j_2, k); tile(k=7)", "strict"),
+)
 SUBJECTS: tuple[Subject, ...] = (
     Subject("gemm", ""),
     Subject("gemm", TILED_GEMM),
@@ -142,4 +156,6 @@ SUBJECTS: tuple[Subject, ...] = (
     Subject("row_norms", "parallel(i)"),
     Subject("row_norms", "distribute(j); parallel(i)", "strict"),
     *VECTOR_SUBJECTS,
+    *TILE_SUBJECTS,
+    *HELD_SUBJECTS,
 )

@@ -9,7 +9,17 @@ where one operand is no vector but a number for all lanes. So each lane rounds a
 only a store converts to the type of an array.
 """
 
-from optimizer.codegen.simd.arithmetic import maximum, minimum, select, sqrt, sum_of_lanes
+from optimizer.codegen.simd.alignment import to_boundary
+from optimizer.codegen.simd.arithmetic import (
+    greatest_of_lanes,
+    least_of_lanes,
+    maximum,
+    minimum,
+    product_of_lanes,
+    select,
+    sqrt,
+    sum_of_lanes,
+)
 from optimizer.codegen.simd.memory import (
     gather,
     gather_masked,
@@ -26,11 +36,14 @@ __all__ = [
     "Vector",
     "gather",
     "gather_masked",
+    "greatest_of_lanes",
     "lanes_between",
+    "least_of_lanes",
     "load",
     "load_masked",
     "maximum",
     "minimum",
+    "product_of_lanes",
     "rounded_like",
     "scatter",
     "select",
@@ -39,4 +52,5 @@ __all__ = [
     "store",
     "store_masked",
     "sum_of_lanes",
+    "to_boundary",
 ]

@@ -37,9 +37,28 @@ def select(condition: Any, chosen: Any, otherwise: Any) -> Any:
 
 def sum_of_lanes(vector: Any) -> Any:
     """The sum: the upper half of the lanes is added to the lower half until one is left."""
+    return _across(operator.add, vector)
+
+
+def product_of_lanes(vector: Any) -> Any:
+    """The product, of halves as the sum."""
+    return _across(operator.mul, vector)
+
+
+def least_of_lanes(vector: Any) -> Any:
+    """The least number, of halves as the sum, with Python's `min`."""
+    return _across(min, vector)
+
+
+def greatest_of_lanes(vector: Any) -> Any:
+    """The greatest number, of halves as the sum, with Python's `max`."""
+    return _across(max, vector)
+
+
+def _across(function: Callable[..., Any], vector: Any) -> Any:
     numbers = list(vector)
     while (half := len(numbers) // 2) > 0:
-        numbers = [lower + upper for lower, upper in zip(numbers[:half], numbers[half:], strict=True)]
+        numbers = [function(lower, upper) for lower, upper in zip(numbers[:half], numbers[half:], strict=True)]
     return numbers[0]
 
 
@@ -64,20 +83,23 @@ def compile_select(context: Any, builder: Any, signature: Any, arguments: Any) -
     return builder.select(arguments[0], chosen, otherwise)
 
 
-@type_callable(sum_of_lanes)
-def type_sum_of_lanes(context: Any) -> Any:
-    return lambda vector: vector.dtype if isinstance(vector, Vector) else None
+def across_lanes(function: Any, emit: Callable[..., Any]) -> None:
+    """Let Numba compile `function`, which makes one number of a vector; `emit` combines two vectors to one."""
 
+    def type_function(context: Any) -> Any:
+        return lambda vector: vector.dtype if isinstance(vector, Vector) else None
 
-@lower_builtin(sum_of_lanes, Vector)
-def compile_sum_of_lanes(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    (vector,) = arguments
-    while (half := vector.type.count // 2) > 0:
-        lanes = ir.VectorType(ir.IntType(32), half)
-        lower = builder.shuffle_vector(vector, vector, ir.Constant(lanes, [*range(half)]))
-        upper = builder.shuffle_vector(vector, vector, ir.Constant(lanes, [*range(half, 2 * half)]))
-        vector = instruction("fadd", "add")(builder, lower, upper)
-    return builder.extract_element(vector, ir.IntType(32)(0))
+    def compile_function(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        (vector,) = arguments
+        while (half := vector.type.count // 2) > 0:
+            lanes = ir.VectorType(ir.IntType(32), half)
+            lower = builder.shuffle_vector(vector, vector, ir.Constant(lanes, [*range(half)]))
+            upper = builder.shuffle_vector(vector, vector, ir.Constant(lanes, [*range(half, 2 * half)]))
+            vector = emit(builder, lower, upper)
+        return builder.extract_element(vector, ir.IntType(32)(0))
+
+    type_callable(function)(type_function)
+    lower_builtin(function, Vector)(compile_function)
 
 
 def lane_by_lane(function: Any, of_numbers: Any, emit: Callable[..., Any], arity: int = 2) -> None:
@@ -178,3 +200,7 @@ lane_by_lane(abs, abs, magnitude, arity=1)
 lane_by_lane(sqrt, math.sqrt, intrinsic("sqrt"), arity=1)
 lane_by_lane(minimum, min, second_if("<"))
 lane_by_lane(maximum, max, second_if(">"))
+across_lanes(sum_of_lanes, instruction("fadd", "add"))
+across_lanes(product_of_lanes, instruction("fmul", "mul"))
+across_lanes(least_of_lanes, second_if("<"))
+across_lanes(greatest_of_lanes, second_if(">"))

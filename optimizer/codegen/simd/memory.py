@@ -112,7 +112,7 @@ def _type_stored(array: Any, vector: Any) -> Any:
 @lower_builtin(load, types.Array, types.Any, types.IntegerLiteral)
 def compile_load(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
     array = signature.args[0]
-    address, strides = _place(context, builder, signature, arguments)
+    address, strides = address_of(context, builder, signature, arguments)
     vector = context.get_value_type(signature.return_type)
     if array.layout != "C":
         return _load_lanes(builder, vector, address, strides[-1])
@@ -121,7 +121,7 @@ def compile_load(context: Any, builder: Any, signature: Any, arguments: Any) -> 
 
 @lower_builtin(gather, types.Array, types.Any, types.Any, types.IntegerLiteral)
 def compile_gather(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    address, strides = _place(context, builder, signature, arguments)
+    address, strides = address_of(context, builder, signature, arguments)
     distance = _distance(context, builder, signature.args[2], arguments[2], strides)
     return _load_lanes(builder, context.get_value_type(signature.return_type), address, distance)
 
@@ -129,7 +129,7 @@ def compile_gather(context: Any, builder: Any, signature: Any, arguments: Any) -
 @lower_builtin(store, types.Array, types.Any, Vector)
 def compile_store(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
     array, _, kind = signature.args
-    address, strides = _place(context, builder, signature, arguments)
+    address, strides = address_of(context, builder, signature, arguments)
     vector = converted(context, builder, arguments[2], kind, array.dtype, kind.lanes)
     if array.layout == "C":
         pointer = builder.bitcast(address, vector.type.as_pointer())
@@ -142,7 +142,7 @@ def compile_store(context: Any, builder: Any, signature: Any, arguments: Any) ->
 @lower_builtin(scatter, types.Array, types.Any, types.Any, Vector)
 def compile_scatter(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
     array, _, steps, kind = signature.args
-    address, strides = _place(context, builder, signature, arguments)
+    address, strides = address_of(context, builder, signature, arguments)
     vector = converted(context, builder, arguments[3], kind, array.dtype, kind.lanes)
     _store_lanes(builder, vector, address, _distance(context, builder, steps, arguments[2], strides))
     return context.get_dummy_value()
@@ -191,7 +191,7 @@ def compile_lanes_between(context: Any, builder: Any, signature: Any, arguments:
 @lower_builtin(load_masked, types.Array, types.Any, Vector)
 def compile_load_masked(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
     array = signature.args[0]
-    address, strides = _place(context, builder, signature, arguments)
+    address, strides = address_of(context, builder, signature, arguments)
     vector = context.get_value_type(signature.return_type)
     if array.layout == "C":
         pointer = builder.bitcast(address, vector.as_pointer())
@@ -209,7 +209,7 @@ def compile_load_masked(context: Any, builder: Any, signature: Any, arguments: A
 
 @lower_builtin(gather_masked, types.Array, types.Any, types.Any, Vector)
 def compile_gather_masked(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    address, strides = _place(context, builder, signature, arguments)
+    address, strides = address_of(context, builder, signature, arguments)
     distance = _distance(context, builder, signature.args[2], arguments[2], strides)
     vector = context.get_value_type(signature.return_type)
     pointers = ir.Constant(ir.VectorType(address.type, vector.count), ir.Undefined)
@@ -226,7 +226,7 @@ def compile_gather_masked(context: Any, builder: Any, signature: Any, arguments:
 @lower_builtin(store_masked, types.Array, types.Any, Vector, Vector)
 def compile_store_masked(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
     array, _, kind, _ = signature.args
-    address, strides = _place(context, builder, signature, arguments)
+    address, strides = address_of(context, builder, signature, arguments)
     vector = converted(context, builder, arguments[2], kind, array.dtype, kind.lanes)
     if array.layout == "C":
         pointer = builder.bitcast(address, vector.type.as_pointer())
@@ -255,7 +255,7 @@ def _masked_lanes(builder: Any, mask: Any, address: Any, distance: Any) -> Itera
             yield number, _lane_address(builder, address, distance, lane)
 
 
-def _place(context: Any, builder: Any, signature: Any, arguments: Any) -> tuple[Any, Any]:
+def address_of(context: Any, builder: Any, signature: Any, arguments: Any) -> tuple[Any, Any]:
     """The address of lane 0, and the strides of the array in bytes."""
     kind, of_index = signature.args[:2]
     array = context.make_array(kind)(context, builder, arguments[0])

@@ -25,6 +25,7 @@ from optimizer.polyhedral.frontend.signature import Signature, read_signature
 from optimizer.polyhedral.frontend.source import Module
 from optimizer.polyhedral.frontend.spelling import Spelling
 from optimizer.polyhedral.frontend.tuples import without_tuples
+from optimizer.polyhedral.frontend.stored_scalars import with_scalars_in_elements
 from optimizer.polyhedral.nest import Argument, ArgumentKind, Array, Nest, Role, Statement
 from optimizer.polyhedral.tree import Node
 
@@ -56,7 +57,7 @@ def build_nest(module: Module, function: ast.FunctionDef, examples: Mapping[str,
     if violation is not None:
         hint = "make the array larger or the loop shorter"
         raise module.source.error(reading.place(violation), violation.message, hint)
-    return within_bounds(reading.nest)
+    return with_scalars_in_elements(within_bounds(reading.nest))
 
 
 def read_function(module: Module, function: ast.FunctionDef, signature: tuple[Signature, ...]) -> Reading:

@@ -12,6 +12,7 @@ from optimizer.polyhedral.steps.interchange import Interchange
 from optimizer.polyhedral.steps.pack import Pack
 from optimizer.polyhedral.steps.parallel import Parallel
 from optimizer.polyhedral.steps.privatize import Privatize
+from optimizer.polyhedral.steps.reduce import Reduce
 from optimizer.polyhedral.steps.register_tile import RegisterTile
 from optimizer.polyhedral.steps.reorder import Reorder
 from optimizer.polyhedral.steps.reorder_statements import ReorderStatements
@@ -47,6 +48,7 @@ STEPS: Mapping[str, type[Step]] = MappingProxyType(
         "register_tile": RegisterTile,
         "privatize": Privatize,
         "pack": Pack,
+        "reduce": Reduce,
     }
 )
 

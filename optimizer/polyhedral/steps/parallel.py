@@ -24,10 +24,9 @@ class Parallel(Step):
 
     args:
         loop: is not inside a parallel loop, nor has one inside it.
-        share: `blocks` gives each thread iterations that follow each other; `ends` gives each as many from the start
-            as from the end of the loop, for loops whose iterations take longer and longer, or less and less.
-        chunk: threads take turns with so many iterations each, as under OpenMP's `schedule(static, chunk)`; 0: they
-            do not.
+        share: `blocks` gives each thread iterations that follow each other; `ends` gives it as many from the start as
+            from the end, for iterations that take longer and longer, or less and less.
+        chunk: threads take turns with so many iterations each.
     rewrite:
         for i: S0   ->   parallel for i: S0        with parallel(i)
     """

@@ -26,9 +26,8 @@ class UnrollAndJam(Step):
     args:
         loop: with only a perfect nest inside it.
         factor: how many iterations, 2 to 16. A new loop `i_t` steps over groups of that many. A group that is not
-            full runs as a plain loop. The test for that stands before the innermost loop, except where the bounds of i
-            depend on that loop (a triangle, a skewed tile): then that loop runs in three parts, the full groups in the
-            middle. Where i runs from 0 to n, split(i, at=4*(n//4)); unroll_and_jam(i, 4) leaves no test.
+            full runs as a plain loop; where the bounds of i depend on the innermost loop (a triangle, a skewed tile),
+            that loop has full groups in the middle.
     rewrite:
         for i: for k: S0[i, k]   ->   for i_t: for k: S0[2*i_t, k]; S0[2*i_t + 1, k]        with unroll_and_jam(i, 2)
     """
