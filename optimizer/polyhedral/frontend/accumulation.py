@@ -112,7 +112,7 @@ class Accumulation:
         return scalar(ast.Name(name, ast.Load()), sample)
 
     def declared(self, name: str, dtype: str, extents: Sequence[Quantity]) -> ArrayValue:
-        """A new array of this name. Raises `ValueError` for an extent that is not linear."""
+        """A new array of this name. Raises `ShapeError` for an extent that is not linear."""
         sizes = [of_affine(extent.value) for extent in extents]
         self.declare(name, ArrayInfo(dtype, tuple(size.value for size in sizes)))
         made = named_array(name, dtype, sizes)

@@ -15,7 +15,6 @@ from optimizer.polyhedral.frontend.array_makers import made_array, named_type
 from optimizer.polyhedral.frontend.array_values import (
     ArrayValue,
     Point,
-    ShapeError,
     broadcast_extents,
     computed,
     elementwise,
@@ -25,7 +24,7 @@ from optimizer.polyhedral.frontend.array_values import (
     transposed,
 )
 from optimizer.polyhedral.frontend.functions import CASTS, SCALAR_FUNCTIONS
-from optimizer.polyhedral.frontend.quantities import of_affine, whole
+from optimizer.polyhedral.frontend.quantities import ShapeError, of_affine, whole
 from optimizer.polyhedral.frontend.scope import ArrayInfo, Scope
 from optimizer.polyhedral.frontend.subscripting import is_over_many, subscripted
 
@@ -143,7 +142,7 @@ class ArrayReader:
         try:
             with np.errstate(all="ignore"):
                 sample = eval(compile(ast.fix_missing_locations(built), "<type>", "eval"), {**space, **names})
-        except (TypeError, ValueError, NameError, AttributeError) as error:
+        except (TypeError, ValueError, NameError, AttributeError, ArithmeticError) as error:
             if not any(value.rank for value in values):
                 return elementwise(values, build, 1.0)
             raise ShapeError(str(error)) from None
@@ -189,7 +188,7 @@ class ArrayReader:
         if made is not None:
             self.is_about_arrays = True
             return made
-        if function == "astype":
+        if function == "astype" and len(arguments) == 2:
             return self._cast(self.value(arguments[0]), named_type(self.scope, arguments[1]))
         values = [self.value(argument) for argument in arguments]
         if function in _REDUCTIONS and values and values[0].rank:

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from optimizer.polyhedral.frontend.affine import NotAffine, affine
-from optimizer.polyhedral.frontend.array_values import ArrayValue, ShapeError
+from optimizer.polyhedral.frontend.array_values import ArrayValue
 from optimizer.polyhedral.frontend.functions import CASTS, DTYPES
-from optimizer.polyhedral.frontend.quantities import Quantity, whole
+from optimizer.polyhedral.frontend.quantities import Quantity, ShapeError, whole
 from optimizer.polyhedral.frontend.scope import Scope
 
 _FILLS = {"zeros": 0, "ones": 1, "empty": 0}

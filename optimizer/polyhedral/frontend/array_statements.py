@@ -14,10 +14,10 @@ from optimizer.errors import SourceError
 from optimizer.polyhedral.frontend.accumulation import Accumulation
 from optimizer.polyhedral.frontend.affine import Condition, NotAffine
 from optimizer.polyhedral.frontend.array_expressions import ArrayReader
-from optimizer.polyhedral.frontend.array_values import ArrayValue, ShapeError, broadcast_extents, named_array, own_point
+from optimizer.polyhedral.frontend.array_values import ArrayValue, broadcast_extents, named_array, own_point
 from optimizer.polyhedral.frontend.local_arrays import LOCAL_MAKERS
 from optimizer.polyhedral.frontend.overlap import reads_what_it_wrote
-from optimizer.polyhedral.frontend.quantities import Quantity, counter, of_affine
+from optimizer.polyhedral.frontend.quantities import Quantity, ShapeError, counter, of_affine
 from optimizer.polyhedral.frontend.scope import ArrayInfo, Scope
 
 

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from optimizer.polyhedral.frontend.quantities import Quantity, whole
+from optimizer.polyhedral.frontend.quantities import Quantity, ShapeError, whole
 
 Point: TypeAlias = tuple[Quantity, ...]
 """One position in each dimension."""
@@ -42,10 +42,6 @@ class ArrayValue:
     def dtype(self) -> str:
         """NumPy's name of its type."""
         return np.asarray(self.sample).dtype.name
-
-
-class ShapeError(Exception):
-    """Extents that do not go together; the message is for people."""
 
 
 def scalar(node: ast.expr, sample: Any = 1.0) -> ArrayValue:

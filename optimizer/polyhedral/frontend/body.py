@@ -10,11 +10,11 @@ from functools import partial
 from optimizer.errors import SourceError
 from optimizer.polyhedral.frontend.affine import Condition, NotAffine, affine
 from optimizer.polyhedral.frontend.array_statements import ArrayStatements
-from optimizer.polyhedral.frontend.array_values import ShapeError
 from optimizer.polyhedral.frontend.expressions import ExpressionReader, Reading
 from optimizer.polyhedral.frontend.greatest_sizes import greatest
 from optimizer.polyhedral.frontend.local_arrays import LocalArray, read_local_array
 from optimizer.polyhedral.frontend.names import LoopNames, is_reserved
+from optimizer.polyhedral.frontend.quantities import ShapeError
 from optimizer.polyhedral.frontend.ranges import read_range
 from optimizer.polyhedral.frontend.rejections import unsupported
 from optimizer.polyhedral.frontend.scope import ArrayInfo, Binding, Scope

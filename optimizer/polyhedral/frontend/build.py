@@ -24,8 +24,8 @@ from optimizer.polyhedral.frontend.shapes import Shapes, read_shapes
 from optimizer.polyhedral.frontend.signature import Signature, read_signature
 from optimizer.polyhedral.frontend.source import Module
 from optimizer.polyhedral.frontend.spelling import Spelling
-from optimizer.polyhedral.frontend.tuples import without_tuples
 from optimizer.polyhedral.frontend.stored_scalars import with_scalars_in_elements
+from optimizer.polyhedral.frontend.tuples import without_tuples
 from optimizer.polyhedral.nest import Argument, ArgumentKind, Array, Nest, Role, Statement
 from optimizer.polyhedral.tree import Node
 

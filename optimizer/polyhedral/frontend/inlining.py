@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from optimizer.polyhedral.frontend.affine import NotAffine
-from optimizer.polyhedral.frontend.array_values import ShapeError
 from optimizer.polyhedral.frontend.expressions import ExpressionReader
 from optimizer.polyhedral.frontend.functions import Impure, check_pure, is_number, is_transparent
 from optimizer.polyhedral.frontend.own_variables import separate_own_variables
 from optimizer.polyhedral.frontend.placing import placed
+from optimizer.polyhedral.frontend.quantities import ShapeError
 from optimizer.polyhedral.frontend.stencil_calls import StencilCalls
 from optimizer.polyhedral.frontend.stencils import is_stencil
 from optimizer.polyhedral.frontend.substitution import Substituted

@@ -24,7 +24,7 @@ def reads_what_it_wrote(scope: Scope, place: ArrayValue, value: ArrayValue, cond
         try:
             if _meet(known, place, (first, second), (written, read), conditions):
                 return True
-        except NotAffine:
+        except (NotAffine, isl.Error):
             return True
     return False
 

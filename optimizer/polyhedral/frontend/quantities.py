@@ -9,6 +9,10 @@ from optimizer.polyhedral.frontend.affine import Affine, number, variable
 from optimizer.polyhedral.frontend.scope import expression_of
 
 
+class ShapeError(Exception):
+    """Extents that do not go together, or cannot be those of an array; the message is for people."""
+
+
 @dataclass(frozen=True, slots=True)
 class Quantity:
     """An affine whole number; `node` is Python for it, also where its value has no such text (it divides)."""
@@ -45,9 +49,9 @@ def counter(name: str) -> Quantity:
 
 
 def of_affine(value: Affine) -> Quantity:
-    """Raises `ValueError` for one that has no Python text."""
+    """Raises `ShapeError` for one that has no Python text."""
     if not value.is_linear:
-        raise ValueError(f"{value} is not linear")
+        raise ShapeError(f"the size {value} of an array that is made here is no sum of sizes and whole numbers")
     return Quantity(value, expression_of(value))
 
 

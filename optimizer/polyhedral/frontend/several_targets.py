@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 
 from optimizer.polyhedral.frontend.affine import NotAffine
-from optimizer.polyhedral.frontend.array_values import ShapeError
 from optimizer.polyhedral.frontend.expressions import ExpressionReader
 from optimizer.polyhedral.frontend.functions import CASTS, SCALAR_FUNCTIONS
 from optimizer.polyhedral.frontend.placing import placed
+from optimizer.polyhedral.frontend.quantities import ShapeError
 from optimizer.polyhedral.frontend.scope import positions
 from optimizer.polyhedral.frontend.views import array_value
 

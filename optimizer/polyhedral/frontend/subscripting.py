@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from optimizer.polyhedral.frontend.affine import NotAffine, affine, floor_division
 from optimizer.polyhedral.frontend.array_makers import quantity
-from optimizer.polyhedral.frontend.array_values import ArrayValue, Point, ShapeError, part_of
-from optimizer.polyhedral.frontend.quantities import Quantity, whole
+from optimizer.polyhedral.frontend.array_values import ArrayValue, Point, part_of
+from optimizer.polyhedral.frontend.quantities import Quantity, ShapeError, whole
 from optimizer.polyhedral.frontend.scope import Scope
 
 

@@ -6,8 +6,8 @@ import ast
 
 from optimizer.polyhedral.frontend.affine import NotAffine
 from optimizer.polyhedral.frontend.array_expressions import ArrayReader
-from optimizer.polyhedral.frontend.array_values import ArrayValue, ShapeError
-from optimizer.polyhedral.frontend.quantities import Quantity
+from optimizer.polyhedral.frontend.array_values import ArrayValue
+from optimizer.polyhedral.frontend.quantities import Quantity, ShapeError
 from optimizer.polyhedral.frontend.scope import ArrayInfo, Binding, Scope
 
 
