@@ -57,6 +57,8 @@ def compiled_original(workload: Workload, file: Path, arguments: tuple[Any, ...]
         compiled.compile(types)
     except Exception as error:
         # Numba fails with many kinds of exceptions; the original has to compile whatever the kind is.
+        if workload.has_array_statements:
+            return _load(workload.source, str(file), workload.function, {})
         raise InfrastructureError(f"Numba cannot compile the original {workload.function}: {_brief(error)}") from error
     return compiled
 

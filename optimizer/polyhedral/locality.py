@@ -127,7 +127,8 @@ def iteration_price(model: Model, leaf: Leaf, loop: str, is_parallel: bool) -> f
 def _is_free_sum(model: Model, leaf: Leaf, loop: str) -> bool:
     """Whether a loop reduces one element in any order, of which compilers make vectors."""
     statement = model.nest.statement(leaf.statement)
-    if not model.nest.reassociates or free_reduction(model.nest, statement) is None:
+    nest = model.nest
+    if not (nest.reassociates or nest.free_sums) or free_reduction(nest, statement) is None:
         return False
     jumps = zip(statement.accesses, strides(model, leaf, loop), strict=False)
     return any(access.is_write and jump == 0 for access, jump in jumps)

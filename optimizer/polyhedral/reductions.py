@@ -1,7 +1,8 @@
 """Statements that only add to an element, or multiply it, or keep the least or greatest: their order may not matter.
 
 It does not matter for whole numbers, which wrap around. Floating-point numbers round, and zeros have signs, so that
-their order is free only where the caller allows another rounding (`Nest.reassociates`).
+their order is free only where the caller allows another rounding (`Nest.reassociates`), or where the source gives none
+(`Nest.free_sums`).
 """
 
 from __future__ import annotations
@@ -158,7 +159,8 @@ def free_reduction(nest: Nest, statement: Statement) -> Reduction | None:
     if found is None:
         return None
     dtype = nest.array(found.array).dtype
-    is_free = nest.reassociates if dtype in FLOATS else dtype in WHOLE and _is_whole(nest, statement, found)
+    may_round = nest.reassociates or statement.name in nest.free_sums
+    is_free = may_round if dtype in FLOATS else dtype in WHOLE and _is_whole(nest, statement, found)
     return found if is_free else None
 
 

@@ -16,6 +16,10 @@ from optimizer.polyhedral.frontend.scope import ArrayInfo, Scope
 Join: TypeAlias = Callable[[ast.expr, ast.expr], ast.expr]
 
 
+class FreeSum(ast.AugAssign):
+    """A sum or a product of floating-point numbers that NumPy does in an order of its own."""
+
+
 @dataclass(frozen=True, slots=True)
 class Term:
     """What is accumulated: at each point of the result, one value for each point of the dimensions that vanish."""
@@ -40,11 +44,12 @@ class Accumulation:
         """The sum or the product, in the order of the loops."""
         initial = ast.Constant(float(start) if dtype.startswith("float") else start)
         result = self.made("product" if start else "sum", dtype, term.extents)
+        statement = FreeSum if dtype.startswith("float") else ast.AugAssign
         self._for_each(term, False, lambda at, _: [ast.Assign([stored(result.element(at))], initial)])
         self._for_each(
             term,
             True,
-            lambda at, along: [ast.AugAssign(stored(result.element(at)), operator, term.element(at, along))],
+            lambda at, along: [statement(stored(result.element(at)), operator, term.element(at, along))],
         )
         return result
 

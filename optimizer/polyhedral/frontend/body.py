@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from optimizer.errors import SourceError
+from optimizer.polyhedral.frontend.accumulation import FreeSum
 from optimizer.polyhedral.frontend.affine import Condition, NotAffine, affine
 from optimizer.polyhedral.frontend.array_statements import ArrayStatements
 from optimizer.polyhedral.frontend.expressions import ExpressionReader, Reading
@@ -70,6 +71,9 @@ class FunctionWalker:
     drafts: list[Draft] = field(default_factory=list[Draft])
     loops: list[SourceLoop] = field(default_factory=list[SourceLoop])
     locals: dict[str, LocalArray] = field(default_factory=dict[str, LocalArray])
+    has_array_statements: bool = False
+    free_sums: set[str] = field(default_factory=set[str])
+    """Statements that add up in no order of the source's."""
     made: set[str] = field(default_factory=set[str])
     """Local arrays that hold the values of array statements."""
     returned: ast.expr | None = None
@@ -113,6 +117,7 @@ class FunctionWalker:
 
     def _generated(self, lines: list[ast.stmt], place: Place) -> Iterator[Node]:
         """Statements that were made of one of the source."""
+        self.has_array_statements = True
         outer = self.scope.generated
         sizes = {name for info in self.scope.arrays.values() for extent in info.extents for name in extent.names}
         self.scope.generated = frozenset(sizes | set(self.scope.loops.values()))
@@ -233,6 +238,8 @@ class FunctionWalker:
         reading.add(Access(access.array, access.subscripts, is_write=False))
         reading.add(access)
         value = self.reader.value(node.value, reading)
+        if isinstance(node, FreeSum):
+            self.free_sums.add(f"S{len(self.drafts)}")
         return self._draft(ast.AugAssign(written, node.op, value), node, reading, place)
 
     def _check_variable(self, target: ast.Name) -> None:

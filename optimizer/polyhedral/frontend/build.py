@@ -125,6 +125,8 @@ def _assemble(
         preamble=preamble(module, _printed(function, walker), with_numba=False),
         original=original(module, function),
         file=module.source.file,
+        free_sums=tuple(sorted(walker.free_sums)),
+        has_array_statements=walker.has_array_statements,
     )
     taken = {*scope.names.taken, *(loop.name for loop in walker.loops)}
     check_kept(nest, walker.drafts, module.source)
