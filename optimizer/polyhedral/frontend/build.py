@@ -25,6 +25,7 @@ from optimizer.polyhedral.frontend.signature import Signature, read_signature
 from optimizer.polyhedral.frontend.source import Module
 from optimizer.polyhedral.frontend.spelling import Spelling
 from optimizer.polyhedral.frontend.stored_scalars import with_scalars_in_elements
+from optimizer.polyhedral.frontend.temporaries import with_temporaries_in_variables
 from optimizer.polyhedral.frontend.tuples import without_tuples
 from optimizer.polyhedral.nest import Argument, ArgumentKind, Array, Nest, Role, Statement
 from optimizer.polyhedral.tree import Node
@@ -131,7 +132,7 @@ def _assemble(
     taken = {*scope.names.taken, *(loop.name for loop in walker.loops)}
     check_kept(nest, walker.drafts, module.source)
     webs = find_webs(nest, walker.drafts, module.source, {*scope.arguments}, walker.returned_scalars, taken)
-    return with_webs(nest, walker, webs)
+    return with_temporaries_in_variables(with_webs(nest, walker, webs), walker.made)
 
 
 def _printed(function: ast.FunctionDef, walker: FunctionWalker) -> list[ast.AST]:
