@@ -33,7 +33,10 @@ def attention_scores(Q: Float64[np.ndarray, "n k"], K: Float64[np.ndarray, "m k"
 
 
 def adam_step(
-    w: Float64[np.ndarray, "n m"], g: Float64[np.ndarray, "n m"], m1: Float64[np.ndarray, "n m"], v: Float64[np.ndarray, "n m"]
+    w: Float64[np.ndarray, "n m"],
+    g: Float64[np.ndarray, "n m"],
+    m1: Float64[np.ndarray, "n m"],
+    v: Float64[np.ndarray, "n m"],
 ) -> None:
     m1[:] = 0.9 * m1 + 0.1 * g
     v[:] = 0.999 * v + 0.001 * g * g
@@ -48,5 +51,5 @@ def batch_norm(X: Float64[np.ndarray, "n m"], g: Float64[np.ndarray, "m"], b: Fl
     X[:] = (X - X.mean(axis=0)) / np.sqrt(X.var(axis=0) + 1e-5) * g + b
 
 
-def max_pool(X: Float64[np.ndarray, "2*n 2*m"]) -> Float64[np.ndarray, "n m"]:
-    return np.maximum(np.maximum(X[::2, ::2], X[1::2, ::2]), np.maximum(X[::2, 1::2], X[1::2, 1::2]))
+def max_pool(out: Float64[np.ndarray, "n m"], X: Float64[np.ndarray, "2*n 2*m"]) -> None:
+    out[:] = np.maximum(np.maximum(X[::2, ::2], X[1::2, ::2]), np.maximum(X[::2, 1::2], X[1::2, 1::2]))

@@ -27,7 +27,9 @@ def edit_distance(a: Int64[np.ndarray, "n"], b: Int64[np.ndarray, "m"], D: Int64
             D[i, j] = min(D[i - 1, j] + 1, D[i, j - 1] + 1, D[i - 1, j - 1] + differs)
 
 
-def forward_algorithm(T: Float64[np.ndarray, "m m"], E: Float64[np.ndarray, "n m"], p: Float64[np.ndarray, "n m"]) -> None:
+def forward_algorithm(
+    T: Float64[np.ndarray, "m m"], E: Float64[np.ndarray, "n m"], p: Float64[np.ndarray, "n m"]
+) -> None:
     p[0] = E[0]
     for t in range(1, E.shape[0]):
         p[t] = (p[t - 1] @ T) * E[t]

@@ -15,8 +15,22 @@ def box_blur(image: Float64[np.ndarray, "n m"]) -> Float64[np.ndarray, "n m"]:
 
 def sobel(image: Float64[np.ndarray, "n m"]) -> Float64[np.ndarray, "n m"]:
     out = np.zeros_like(image)
-    across = image[:-2, 2:] + 2.0 * image[1:-1, 2:] + image[2:, 2:] - image[:-2, :-2] - 2.0 * image[1:-1, :-2] - image[2:, :-2]
-    along = image[2:, :-2] + 2.0 * image[2:, 1:-1] + image[2:, 2:] - image[:-2, :-2] - 2.0 * image[:-2, 1:-1] - image[:-2, 2:]
+    across = (
+        image[:-2, 2:]
+        + 2.0 * image[1:-1, 2:]
+        + image[2:, 2:]
+        - image[:-2, :-2]
+        - 2.0 * image[1:-1, :-2]
+        - image[2:, :-2]
+    )
+    along = (
+        image[2:, :-2]
+        + 2.0 * image[2:, 1:-1]
+        + image[2:, 2:]
+        - image[:-2, :-2]
+        - 2.0 * image[:-2, 1:-1]
+        - image[:-2, 2:]
+    )
     out[1:-1, 1:-1] = np.sqrt(across * across + along * along)
     return out
 
@@ -30,7 +44,9 @@ def contrast(image: Float32[np.ndarray, "n m"]) -> Float32[np.ndarray, "n m"]:
     return (image - low) / (high - low)
 
 
-def convolve(image: Float64[np.ndarray, "n m"], kernel: Float64[np.ndarray, "w w"], out: Float64[np.ndarray, "n m"]) -> None:
+def convolve(
+    image: Float64[np.ndarray, "n m"], kernel: Float64[np.ndarray, "w w"], out: Float64[np.ndarray, "n m"]
+) -> None:
     for i in range(kernel.shape[0], image.shape[0] - kernel.shape[0]):
         for j in range(kernel.shape[0], image.shape[1] - kernel.shape[0]):
             out[i, j] = np.sum(image[i : i + kernel.shape[0], j : j + kernel.shape[0]] * kernel)

@@ -7,7 +7,11 @@ SIZES = {"n": 600, "m": 700, "k": 500, "steps": 20}
 
 
 def gemm(
-    alpha: float, beta: float, C: Float64[np.ndarray, "n m"], A: Float64[np.ndarray, "n k"], B: Float64[np.ndarray, "k m"]
+    alpha: float,
+    beta: float,
+    C: Float64[np.ndarray, "n m"],
+    A: Float64[np.ndarray, "n k"],
+    B: Float64[np.ndarray, "k m"],
 ) -> None:
     C[:] = alpha * (A @ B) + beta * C
 
@@ -50,7 +54,7 @@ def forward_substitution(L: Float64[np.ndarray, "n n"], b: Float64[np.ndarray, "
 def gram_schmidt(A: Float64[np.ndarray, "n k"], Q: Float64[np.ndarray, "n k"]) -> None:
     for j in range(A.shape[1]):
         Q[:, j] = A[:, j] / np.sqrt(np.sum(A[:, j] * A[:, j]))
-        for l in range(j + 1, A.shape[1]):  # noqa: E741
+        for l in range(j + 1, A.shape[1]):
             A[:, l] -= np.sum(Q[:, j] * A[:, l]) * Q[:, j]
 
 

@@ -17,7 +17,10 @@ def gravity(p: Float64[np.ndarray, "n 2"], mass: Float64[np.ndarray, "n"], force
 
 
 def black_scholes(
-    price: Float64[np.ndarray, "n m"], strike: Float64[np.ndarray, "n m"], years: Float64[np.ndarray, "n m"], rate: float
+    price: Float64[np.ndarray, "n m"],
+    strike: Float64[np.ndarray, "n m"],
+    years: Float64[np.ndarray, "n m"],
+    rate: float,
 ) -> Float64[np.ndarray, "n m"]:
     root = 0.3 * np.sqrt(years)
     d1 = (np.log(price / strike) + (rate + 0.045) * years) / root

@@ -34,7 +34,7 @@ def distances(X: Float64[np.ndarray, "n m"], centre: Float64[np.ndarray, "m"]) -
 
 
 def share_above(X: Float64[np.ndarray, "n m"], limit: float) -> Float64[np.ndarray, "m"]:
-    return np.mean(X > limit, axis=0)
+    return np.mean(limit < X, axis=0)
 
 
 def moments(x: Float64[np.ndarray, "n"]) -> tuple[float, float, float]:
