@@ -31,6 +31,9 @@ SIZES = ((0, 2, 1, 0), (2, 0, 3, 1), (3, 2, 0, 1), (1, 2, 1, 1), (7, 9, 8, 3), (
 """In the order of a kernel's sizes; few are a multiple of a tile's."""
 IMAGE_SIZES = ((1, 1, 1, 1), (3, 2, 5, 17), (4, 1, 4, 8))
 """Filters, channels, rows and columns."""
+VOLUME_SIZES = ((0, 2), (2, 0), (1, 3), (3, 9), (6, 7))
+"""Sweeps, and the length of each edge."""
+SIZES_OF = {"conv2d": IMAGE_SIZES, "heat-3d": VOLUME_SIZES}
 
 
 KERNELS: dict[str, tuple[str, str]] = {
@@ -84,7 +87,7 @@ def test_rows_that_write_the_same_elements_have_no_masks_of_their_own() -> None:
 def assert_plain_code_is_exact(name: str, source: str) -> None:
     nest = nest_named(name)
     original = module_function(nest.original, nest.name)
-    for numbers in IMAGE_SIZES if name == "conv2d" else SIZES:
+    for numbers in SIZES_OF.get(name, SIZES):
         expected = run(original, inputs(name, numbers))
         for form in (Form.WATCHED, Form.BACKWARD) if "prange" in source else (Form.PLAIN,):
             got = run(plain_function(source, "candidate", nest.name, form), inputs(name, numbers))
