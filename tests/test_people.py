@@ -57,7 +57,7 @@ def inputs(nest: Nest, length: int, names: list[str]) -> dict[str, Any]:
 def test_a_function_means_what_numpy_makes_of_it(field: str, name: str) -> None:
     module = module_of(field)
     nest = nest_of_file(f"{FOLDER / field}.py:{name}")
-    names = [symbol for symbol in module.SIZES]
+    names = list(module.SIZES)
     compared = 0
     for length in LENGTHS:
         arguments = inputs(nest, length, names)

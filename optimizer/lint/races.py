@@ -36,7 +36,7 @@ def races(subject: Subject) -> Iterator[Finding]:
             if array.role is Role.SCALAR or array.name not in shared or not _users(subject, loop, array, is_write=True):
                 continue
             model = model_of_array(subject.nest, array.name)
-            carried = carried_by(model, timed_leaves(model.nest.tree), loop.name)
+            carried = carried_by(model, timed_leaves(model.nest.tree), loop)
             witness = _witness(subject, model, loop, _of_elements(subject, carried))
             if witness is not None:
                 message = f"iterations of this parallel loop depend on each other: {told(subject, witness)}"
@@ -57,7 +57,7 @@ def broken_reductions(subject: Subject) -> Iterator[Finding]:
             name = subject.scalar_name(array.name)
             model = model_of_array(subject.nest, array.name)
             flow = Flow(model)
-            carried = carried_by(model, timed_leaves(model.nest.tree), loop.name)
+            carried = carried_by(model, timed_leaves(model.nest.tree), loop)
             if blamed is None:
                 continue
             if witness := _witness(subject, model, loop, carried.intersect(flow.pairs)):

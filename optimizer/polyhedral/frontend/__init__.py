@@ -8,8 +8,8 @@ plain, `names` and `scope` say what each means.
 `several_targets`, `inlining` and `stencil_calls` (functions that work on arrays), `choices` (an `if` that depends on
 data). The walk goes on with `ranges`, `expressions` (`affine`, `functions`, `local_arrays`) and `rejections`.
 
-`array_statements` makes loops of statements over whole arrays, with `array_expressions` (`array_values`, `subscripting`,
-`array_makers`, `quantities`), `accumulation`, `overlap` and `greatest_sizes`.
+`array_statements` makes loops of statements over whole arrays, with `array_expressions` (`array_values`,
+`subscripting`, `array_makers`, `quantities`), `accumulation`, `overlap` and `greatest_sizes`.
 
 `kept_elements` checks what choices keep; `scalars`, `renaming` and `dtypes` sort out the scalar variables; `original`
 cuts out what is printed again; `bounds` proves that subscripts stay inside their arrays; `stored_scalars` puts elements
