@@ -52,6 +52,7 @@ def build_nest(module: Module, function: ast.FunctionDef, examples: Mapping[str,
     Raises:
         SourceError: at the first thing that is not supported, or that is wrong at every size.
     """
+    check_decorators(module, function)
     signature = read_signature(module, function, examples)
     reading = read_function(module, function, signature)
     violation = find_violation(reading.nest)
@@ -61,16 +62,20 @@ def build_nest(module: Module, function: ast.FunctionDef, examples: Mapping[str,
     return with_scalars_in_elements(within_bounds(reading.nest))
 
 
+def check_decorators(module: Module, function: ast.FunctionDef) -> None:
+    """Raise `SourceError` at a decorator under which the function may compute something else."""
+    for decorator in function.decorator_list:
+        if not is_transparent(module, decorator):
+            message = f"decorator `@{ast.unparse(decorator)}` may change what the function does"
+            raise module.source.error(decorator, message, "only `jit`, `njit` and type checkers are read over")
+
+
 def read_function(module: Module, function: ast.FunctionDef, signature: tuple[Signature, ...]) -> Reading:
     """One function of a module, whose arguments are of these types, for all sizes at which its arrays exist.
 
     Raises:
         SourceError: at the first thing that is not supported.
     """
-    for decorator in function.decorator_list:
-        if not is_transparent(module, decorator):
-            message = f"decorator `@{ast.unparse(decorator)}` may change what the function does"
-            raise module.source.error(decorator, message, "only `jit`, `njit` and type checkers are read over")
     for name in _BUILT_IN:
         if name in module.functions or module.imports.get(name, name) != name:
             raise module.source.error(function, f"the module gives `{name}` a meaning of its own", "rename it there")
