@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from math import prod
 
 import islpy as isl
@@ -41,7 +42,8 @@ class Linear:
     coefficients: Mapping[str, Fraction]
 
 
-def linear_coefficients(expression: str, names: tuple[str, ...], parameters: tuple[str, ...]) -> dict[str, int] | None:
+@lru_cache(maxsize=100_000)
+def linear_coefficients(expression: str, names: tuple[str, ...], parameters: tuple[str, ...]) -> Mapping[str, int] | None:
     """The coefficient of each name in an affine isl expression; None when it is not affine (a `floor`)."""
     text = f"[{', '.join(parameters)}] -> {{ [{', '.join(names)}] -> [({expression})] }}"
     pieces = isl.PwAff(text)
@@ -64,7 +66,7 @@ def direction(leaf: Leaf, statement: Statement, loop: str, parameters: tuple[str
 
     None when no move of the iterators does that: the loop does not really iterate this statement.
     """
-    rows: list[tuple[dict[str, int], int]] = []
+    rows: list[tuple[Mapping[str, int], int]] = []
     for name, expression in leaf.values.items():
         coefficients = linear_coefficients(expression, statement.iterators, parameters)
         if coefficients is not None:
@@ -72,7 +74,7 @@ def direction(leaf: Leaf, statement: Statement, loop: str, parameters: tuple[str
     return _solve(rows, statement.iterators)
 
 
-def _solve(rows: list[tuple[dict[str, int], int]], names: tuple[str, ...]) -> dict[str, Fraction] | None:
+def _solve(rows: list[tuple[Mapping[str, int], int]], names: tuple[str, ...]) -> dict[str, Fraction] | None:
     """The solution of a linear system that determines all names; None when there is none or many."""
     matrix = [[Fraction(row.get(name, 0)) for name in names] + [Fraction(right)] for row, right in rows]
     rank = 0
@@ -161,8 +163,15 @@ def tree_price(
     return price(tree, None, False)
 
 
-def _extents(model: Model, statement: str, sizes: Mapping[str, int]) -> dict[str, float]:
+def _extents(model: Model, statement: str, sizes: Mapping[str, int]) -> Mapping[str, float]:
     """The number of values of each iterator, as if the domain were a box; halved for each triangle."""
+    question = ("extents", statement, *sizes.items())
+    if question not in model.remembered:
+        model.remembered[question] = _box(model, statement, sizes)
+    return model.remembered[question]
+
+
+def _box(model: Model, statement: str, sizes: Mapping[str, int]) -> dict[str, float]:
     domain = model.domains[statement]
     for k in range(domain.dim(isl.dim_type.param)):
         name = str(domain.get_dim_name(isl.dim_type.param, k))
