@@ -2,9 +2,9 @@
 
 What two leaves say about the order of their iterations is the values of the loops that both are in, and which of them
 comes first in there. Most moves leave that as it is for most pairs, so that the answer is known from an earlier tree. An
-answer depends on nothing but what its question consists of, and each question has an operation limit of its own, so
-that what is found does not depend on what was asked before. No verdict comes from here: a finished schedule is judged
-anew, as a whole, by `legality`.
+answer depends on nothing but what its question consists of, and each question has an operation limit of its own
+(reading a relation from its text takes nothing worth counting), so that no answer depends on what was asked before. No
+verdict comes from here: a finished schedule is judged anew, as a whole, by `legality`.
 """
 
 from __future__ import annotations
@@ -216,9 +216,12 @@ def _conflicts(model: Model, pair: _Pair) -> isl.Map:
 
 def _part(model: Model, leaf: TimedLeaf) -> isl.Set:
     """The iterations that satisfy a leaf's conditions."""
-    where = " and ".join(f"({condition})" for condition in leaf.leaf.where)
-    header = f"[{', '.join(model.nest.parameters)}] -> "
-    return isl.Set(f"{header}{{ {instance_tuple(model.nest, leaf.leaf.statement)} : {where} }}")
+    question = ("part", leaf.leaf.statement, leaf.leaf.where)
+    if question not in model.remembered:
+        where = " and ".join(f"({condition})" for condition in leaf.leaf.where)
+        text = f"{{ {instance_tuple(model.nest, leaf.leaf.statement)} : {where} }}"
+        model.remembered[question] = isl.Set(f"[{', '.join(model.nest.parameters)}] -> {text}")
+    return model.remembered[question]
 
 
 def _within(model: Model, pair: _Pair, outer: tuple[tuple[str, ...], tuple[str, ...]]) -> isl.Map:
@@ -234,5 +237,8 @@ def _same(model: Model, pair: _Pair, values: tuple[tuple[str, ...], tuple[str, .
 
 def _times(model: Model, statement: str, values: tuple[str, ...]) -> isl.Map:
     """From the iterations of a statement to some values in them."""
-    header = f"[{', '.join(model.nest.parameters)}] -> "
-    return isl.Map(f"{header}{{ {instance_tuple(model.nest, statement)} -> [{', '.join(values)}] }}")
+    question = ("times", statement, values)
+    if question not in model.remembered:
+        text = f"{{ {instance_tuple(model.nest, statement)} -> [{', '.join(values)}] }}"
+        model.remembered[question] = isl.Map(f"[{', '.join(model.nest.parameters)}] -> {text}")
+    return model.remembered[question]

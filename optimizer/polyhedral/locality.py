@@ -43,7 +43,9 @@ class Linear:
 
 
 @lru_cache(maxsize=100_000)
-def linear_coefficients(expression: str, names: tuple[str, ...], parameters: tuple[str, ...]) -> Mapping[str, int] | None:
+def linear_coefficients(
+    expression: str, names: tuple[str, ...], parameters: tuple[str, ...]
+) -> Mapping[str, int] | None:
     """The coefficient of each name in an affine isl expression; None when it is not affine (a `floor`)."""
     text = f"[{', '.join(parameters)}] -> {{ [{', '.join(names)}] -> [({expression})] }}"
     pieces = isl.PwAff(text)

@@ -33,12 +33,12 @@ def operation_limit(limit: int = OPERATION_LIMIT) -> Generator[None]:
 
 
 def model_of(nest: Nest) -> Model:
-    """The model of a nest; that of the last few nests is kept."""
-    if id(nest) not in _recent:
-        while len(_recent) >= 8:
-            del _recent[next(iter(_recent))]
-        _recent[id(nest)] = Model(nest)
-    return _recent[id(nest)]
+    """The model of a nest; those of the few nests that were asked for last are kept."""
+    model = _recent.pop(id(nest), None) or Model(nest)
+    while len(_recent) >= 8:
+        del _recent[next(iter(_recent))]
+    _recent[id(nest)] = model
+    return model
 
 
 class Model:

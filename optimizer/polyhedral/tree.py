@@ -77,15 +77,17 @@ Node: TypeAlias = Loop | Sequence | Leaf
 
 def nodes(node: Node) -> Iterator[Node]:
     """The node and every one below, in order, outer before inner."""
-    yield node
-    match node:
-        case Leaf():
-            return
-        case Loop():
-            yield from nodes(node.body)
-        case Sequence():
-            for part in node.parts:
-                yield from nodes(part)
+    ahead = [node]
+    while ahead:
+        found = ahead.pop()
+        yield found
+        match found:
+            case Leaf():
+                pass
+            case Loop():
+                ahead.append(found.body)
+            case Sequence():
+                ahead.extend(reversed(found.parts))
 
 
 def leaves(node: Node) -> Iterator[Leaf]:
