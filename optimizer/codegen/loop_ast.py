@@ -53,6 +53,11 @@ class Allocate:
 
 
 @dataclass(frozen=True, slots=True)
+class Fence:
+    """Other threads see all that was written past the caches before whatever is stored from now on."""
+
+
+@dataclass(frozen=True, slots=True)
 class Block:
     parts: tuple[LoopNode, ...] = ()
 
@@ -122,6 +127,8 @@ class For:
     """As in the schedule."""
     packs: tuple[str, ...] = ()
     """As in the schedule."""
+    streams: tuple[str, ...] = ()
+    """As in the schedule."""
     mask: Mask | None = None
     """The lanes that run, where vector code does not run all of them."""
     note: str = ""
@@ -166,7 +173,7 @@ class RegisterTile:
         return tuple(calls(self.loop.body))
 
 
-LoopNode: TypeAlias = Call | Bind | Boundary | Allocate | Block | If | For | RegisterTile | Reducing
+LoopNode: TypeAlias = Call | Bind | Boundary | Allocate | Fence | Block | If | For | RegisterTile | Reducing
 
 
 def block_of(*parts: LoopNode) -> LoopNode:
@@ -181,7 +188,7 @@ def walk(node: LoopNode) -> Iterator[LoopNode]:
     """Every node, outer before inner, in order of the text."""
     yield node
     match node:
-        case Call() | Bind() | Boundary() | Allocate():
+        case Call() | Bind() | Boundary() | Allocate() | Fence():
             return
         case Block(parts):
             for part in parts:
@@ -240,5 +247,5 @@ def substitute_names(node: LoopNode, values: Mapping[str, Affine]) -> LoopNode:
                 body=substitute_names(node.body, values),
                 mask=None if node.mask is None else node.mask.with_values(values),
             )
-        case Boundary() | RegisterTile() | Reducing():
-            raise ValueError("register tiles and vectors are made last")
+        case Boundary() | Fence() | RegisterTile() | Reducing():
+            raise ValueError("register tiles, vectors and fences are made last")

@@ -29,6 +29,7 @@ from optimizer.codegen.loop_ast import (
     Block,
     Boundary,
     Call,
+    Fence,
     For,
     HeldElement,
     If,
@@ -80,6 +81,8 @@ class LoopPrinter:
                     allocation = allocation_text(fill, dtype, [expression_text(extent) for extent in extents])
                     yield from laid_out(f"{array} = {allocation}", indent)
                     live = live | {array}
+                case Fence():
+                    yield f"{indent}{self.vectors.names.operations['fence']}()"
                 case If():
                     yield from self._if(part, indent, live)
                     bound.clear()

@@ -24,6 +24,7 @@ from optimizer.polyhedral.vector_form import VECTOR_FUNCTIONS, VECTOR_OPERATORS
 OPERATIONS = (
     *("load", "gather", "store", "scatter", "splat", "minimum", "maximum", "sqrt", "select"),
     *("rounded_like", "load_masked", "gather_masked", "store_masked", "lanes_between", "to_boundary"),
+    *("store_streaming", "fence"),
     *("sum_of_lanes", "product_of_lanes", "least_of_lanes", "greatest_of_lanes"),
 )
 """Of `simd`, that generated code calls by name."""
@@ -72,6 +73,8 @@ class VectorAxis:
     is_masked: bool = False
     """Whether only some of the lanes run."""
     accumulators: tuple[Accumulator, ...] = ()
+    streams: tuple[str, ...] = ()
+    """Arrays of which rows are written past the caches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +102,7 @@ class VectorText:
             if access.array in assigned and not is_private:
                 raise NoVectorForm(f"its iterations share {access.array}")
         is_masked = loop.mask is not None
-        return VectorAxis(loop.iterator, loop.vector, frozenset(assigned), is_masked, loop.accumulators)
+        return VectorAxis(loop.iterator, loop.vector, frozenset(assigned), is_masked, loop.accumulators, loop.streams)
 
     def mask_line(self, loop: For) -> str:
         """The assignment of the mask of a loop that has one."""
@@ -260,7 +263,8 @@ class _VectorForm:
         if element.is_row and self.axis.is_masked:
             return self._call("store_masked", element.array, element.index, value, self.text.names.mask)
         if element.is_row:
-            return self._call("store", element.array, element.index, value)
+            operation = "store_streaming" if element.array in self.axis.streams else "store"
+            return self._call(operation, element.array, element.index, value)
         if self.axis.is_masked:
             raise NoVectorForm(f"some lanes alone cannot write {element.array} where its elements are apart")
         return self._call("scatter", element.array, element.index, _tuple([str(s) for s in element.steps]), value)

@@ -1,10 +1,10 @@
 """Is a tree legal, asked of two leaves at a time, and no question twice: for those who try hundreds of trees.
 
 What two leaves say about the order of their iterations is the values of the loops that both are in, and which of them
-comes first in there. Most moves leave that as it is for most pairs, so that the answer is known from an earlier tree. An
-answer depends on nothing but what its question consists of, and each question has an operation limit of its own
-(reading a relation from its text takes nothing worth counting), so that no answer depends on what was asked before. No
-verdict comes from here: a finished schedule is judged anew, as a whole, by `legality`.
+comes first in there. Most moves leave that as it is for most pairs, so that an earlier tree has the answer. An answer
+depends on nothing but what its question consists of, and each question has an operation limit of its own (reading a
+relation from its text takes nothing worth counting), so that no answer depends on what was asked before. No verdict
+comes from here: a finished schedule is judged anew, as a whole, by `legality`.
 """
 
 from __future__ import annotations
@@ -79,10 +79,12 @@ def _pairs(model: Model, timed: Sequence[TimedLeaf]) -> Iterator[_Pair]:
 def _statements(model: Model) -> tuple[tuple[str, str], ...]:
     """Of each of the model's `conflict_maps`."""
     if "statements" not in model.remembered:
-        ends = (isl.dim_type.in_, isl.dim_type.out)
         with operation_limit():
-            found = tuple(tuple(str(pairs.get_tuple_name(end)) for end in ends) for pairs in model.conflict_maps)
-        model.remembered["statements"] = found
+            pairs = model.conflict_maps
+        first, second = (
+            [str(each.get_tuple_name(end)) for each in pairs] for end in (isl.dim_type.in_, isl.dim_type.out)
+        )
+        model.remembered["statements"] = tuple(zip(first, second, strict=True))
     return model.remembered["statements"]
 
 

@@ -15,7 +15,7 @@ from math import prod
 import islpy as isl
 
 from optimizer.polyhedral.model import Model
-from optimizer.polyhedral.nest import Statement
+from optimizer.polyhedral.nest import Nest, Statement
 from optimizer.polyhedral.reductions import free_reduction
 from optimizer.polyhedral.tree import Leaf, Loop, Node, Sequence, leaves, loops
 
@@ -97,17 +97,17 @@ def _solve(rows: list[tuple[Mapping[str, int], int]], names: tuple[str, ...]) ->
     return {name: matrix[k][-1] for k, name in enumerate(names)}
 
 
-def strides(model: Model, leaf: Leaf, loop: str) -> tuple[float, ...]:
+def strides(nest: Nest, leaf: Leaf, loop: str) -> tuple[float, ...]:
     """For each access of the leaf, how far it jumps in elements when the loop steps by one: 0, 1, or a big number."""
-    statement = model.nest.statement(leaf.statement)
-    moved = direction(leaf, statement, loop, model.nest.parameters)
+    statement = nest.statement(leaf.statement)
+    moved = direction(leaf, statement, loop, nest.parameters)
     if moved is None:
         return ()
     found: list[float] = []
     for access in statement.accesses:
         jump = 0.0
         for position, subscript in enumerate(reversed(access.subscripts)):
-            coefficients = linear_coefficients(subscript, statement.iterators, model.nest.parameters)
+            coefficients = linear_coefficients(subscript, statement.iterators, nest.parameters)
             if coefficients is None:
                 jump = float("inf")
                 break
@@ -119,7 +119,7 @@ def strides(model: Model, leaf: Leaf, loop: str) -> tuple[float, ...]:
 
 def iteration_price(model: Model, leaf: Leaf, loop: str, is_parallel: bool) -> float:
     """The price of an iteration of the leaf in this innermost loop; `is_parallel`: whether the loop carries nothing."""
-    jumps = strides(model, leaf, loop)
+    jumps = strides(model.nest, leaf, loop)
     strided = sum(jump > 1 for jump in jumps)
     if not is_parallel and (strided or not _is_free_sum(model, leaf, loop)):
         return CARRIED + STRIDED * strided
@@ -133,7 +133,7 @@ def _is_free_sum(model: Model, leaf: Leaf, loop: str) -> bool:
     statement = model.nest.statement(leaf.statement)
     if not model.nest.reassociates or free_reduction(model.nest, statement) is None:
         return False
-    jumps = zip(statement.accesses, strides(model, leaf, loop), strict=False)
+    jumps = zip(statement.accesses, strides(model.nest, leaf, loop), strict=False)
     return any(access.is_write and jump == 0 for access, jump in jumps)
 
 
