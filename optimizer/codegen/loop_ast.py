@@ -97,9 +97,12 @@ class Reducing:
     """Loops of vector code that reduce: nothing is in the accumulators before, and afterwards they are combined with
     their elements. At least one iteration runs."""
 
-    accumulators: tuple[Accumulator, ...]
-    lanes: int
     body: LoopNode
+
+    @property
+    def loop(self) -> For:
+        """One of the vector loops, all of which have the same accumulators."""
+        return next(node for node in walk(self.body) if isinstance(node, For) and node.accumulators)
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,8 @@ from optimizer.codegen.loop_ast import (
 from optimizer.codegen.naming import free_name
 from optimizer.codegen.python_text import allocation_text, condition_text, expression_text
 from optimizer.codegen.statement_text import ScalarPlace, Subscripts, parsed, statement_text, values_to_bind
-from optimizer.codegen.vector_text import VectorAxis, VectorText
+from optimizer.codegen.vector_text import VectorText
+from optimizer.codegen.vector_values import VectorAxis
 from optimizer.polyhedral.nest import Nest
 
 INDENT = "    "

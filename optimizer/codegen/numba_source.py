@@ -40,7 +40,8 @@ from optimizer.codegen.statement_text import ScalarPlace, Subscripts
 from optimizer.codegen.twins import with_twins_merged
 from optimizer.codegen.unroll import write_out_unrolled
 from optimizer.codegen.vector_loops import write_vectors
-from optimizer.codegen.vector_text import VectorNames, VectorText, vector_names
+from optimizer.codegen.vector_text import VectorText, vector_names
+from optimizer.codegen.vector_values import VectorNames
 from optimizer.polyhedral.nest import Nest, Role
 from optimizer.polyhedral.tree import Node
 from optimizer.polyhedral.tree import loops as loops_of
