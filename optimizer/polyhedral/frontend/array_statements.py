@@ -53,6 +53,7 @@ class ArrayStatements:
         try:
             lines = self._assignment(reader, target, value, operator, is_outermost)
         except ShapeError as problem:
+            self.scope.check_sizes(problem)
             raise self._error(node, f"`{ast.unparse(node)}`: {problem}") from None
         except NotAffine as problem:
             if not reader.is_about_arrays:
@@ -79,6 +80,7 @@ class ArrayStatements:
         try:
             value = reader.value(node)
         except ShapeError as problem:
+            self.scope.check_sizes(problem)
             raise self._error(node, f"`{ast.unparse(node)}`: {problem}") from None
         except NotAffine:
             return [], node

@@ -22,6 +22,7 @@ from optimizer.polyhedral.frontend.scalars import find_webs
 from optimizer.polyhedral.frontend.scope import ArrayInfo, Scope
 from optimizer.polyhedral.frontend.shapes import Shapes, read_shapes
 from optimizer.polyhedral.frontend.signature import Signature, read_signature
+from optimizer.polyhedral.frontend.size_unification import FreeSizes, with_equal_sizes
 from optimizer.polyhedral.frontend.source import Module
 from optimizer.polyhedral.frontend.spelling import Spelling
 from optimizer.polyhedral.frontend.stored_scalars import with_scalars_in_elements
@@ -53,7 +54,7 @@ def build_nest(module: Module, function: ast.FunctionDef, examples: Mapping[str,
         SourceError: at the first thing that is not supported, or that is wrong at every size.
     """
     signature = read_signature(module, function, examples)
-    reading = read_function(module, function, signature)
+    reading = read_function(module, function, signature, examples)
     violation = find_violation(reading.nest)
     if violation is not None:
         hint = "make the array larger or the loop shorter"
@@ -61,7 +62,12 @@ def build_nest(module: Module, function: ast.FunctionDef, examples: Mapping[str,
     return with_scalars_in_elements(within_bounds(reading.nest))
 
 
-def read_function(module: Module, function: ast.FunctionDef, signature: tuple[Signature, ...]) -> Reading:
+def read_function(
+    module: Module,
+    function: ast.FunctionDef,
+    signature: tuple[Signature, ...],
+    examples: Mapping[str, Any] | None = None,
+) -> Reading:
     """One function of a module, whose arguments are of these types, for all sizes at which its arrays exist.
 
     Raises:
@@ -79,17 +85,44 @@ def read_function(module: Module, function: ast.FunctionDef, signature: tuple[Si
             message = f"`{argument.name}` cannot be the name of an argument here"
             raise module.source.error(argument.node, message, "give it another name")
     spelled = without_tuples(module, function)
+    names = _names_of(module, spelled)
+    shapes = read_shapes(module, spelled, signature, names)
+    ranks = {argument.name: argument.dimensions or () for argument in signature}
+    unnamed = frozenset(symbol for symbol, array, k in shapes.symbols if ranks[array][k] is None)
+    return with_equal_sizes(
+        shapes, unnamed, examples or {}, lambda found: _walked(module, function, signature, found, unnamed)
+    )
+
+
+def _names_of(module: Module, spelled: ast.FunctionDef) -> FunctionNames:
+    """The names in it, once variables that mean several things have several."""
     names = FunctionNames.of(spelled)
     names.taken |= {*module.imports, *module.functions, *module.constants}
     separate_own_variables(spelled.body, names.fresh)
-    names = FunctionNames.of(spelled, names.taken)
-    shapes = read_shapes(module, spelled, signature, names)
+    return FunctionNames.of(spelled, names.taken)
+
+
+def _walked(
+    module: Module,
+    function: ast.FunctionDef,
+    signature: tuple[Signature, ...],
+    shapes: Shapes,
+    unnamed: frozenset[str],
+) -> Reading:
+    """The function with these sizes of its arrays."""
+    spelled = without_tuples(module, function)
+    names = _names_of(module, spelled)
+    symbols = [symbol for symbol, _, _ in shapes.symbols]
+    names.taken.update(symbols)
     scope = Scope(module, function.name, names, {s.name: s.dtype for s in signature if not s.is_array})
+    whole = [s.name for s in signature if not s.is_array and scope.is_parameter(s.name)]
+    free = FreeSizes(unnamed, frozenset([*symbols, *whole]))
+    scope.check_sizes = free.check
     for argument in signature:
         if argument.is_array:
             scope.arrays[argument.name] = ArrayInfo(argument.dtype, shapes.extents[argument.name])
             scope.used.update(*(extent.names for extent in shapes.extents[argument.name]))
-    others = {*scope.arguments, *scope.arrays, *(symbol for symbol, _, _ in shapes.symbols), *names.assigned}
+    others = {*scope.arguments, *scope.arrays, *symbols, *names.assigned}
     others |= {*module.imports, *module.functions, *module.constants}
     reader = ExpressionReader(scope)
     walker = FunctionWalker(scope, reader, LoopNames(names, frozenset(others)), Spelling(reader))
