@@ -11,12 +11,14 @@ from typing import Any
 from optimizer.polyhedral.frontend.affine import Condition
 from optimizer.polyhedral.frontend.body import Draft, FunctionWalker
 from optimizer.polyhedral.frontend.bounds import Violation, find_violation, subscripted_arrays, within_bounds
+from optimizer.polyhedral.frontend.buffer_swaps import without_swaps
 from optimizer.polyhedral.frontend.expressions import ExpressionReader
 from optimizer.polyhedral.frontend.functions import is_transparent
 from optimizer.polyhedral.frontend.kept_elements import check_kept
 from optimizer.polyhedral.frontend.names import FunctionNames, LoopNames, is_reserved
 from optimizer.polyhedral.frontend.original import original, preamble
 from optimizer.polyhedral.frontend.own_variables import separate_own_variables
+from optimizer.polyhedral.frontend.rebound_arguments import with_own_copies
 from optimizer.polyhedral.frontend.renaming import with_webs
 from optimizer.polyhedral.frontend.scalars import find_webs
 from optimizer.polyhedral.frontend.scope import ArrayInfo, Scope
@@ -84,7 +86,7 @@ def read_function(
         if is_reserved(argument.name):
             message = f"`{argument.name}` cannot be the name of an argument here"
             raise module.source.error(argument.node, message, "give it another name")
-    spelled = without_tuples(module, function)
+    spelled = _spelled(module, function, signature)
     names = _names_of(module, spelled)
     shapes = read_shapes(module, spelled, signature, names)
     ranks = {argument.name: argument.dimensions or () for argument in signature}
@@ -92,6 +94,16 @@ def read_function(
     return with_equal_sizes(
         shapes, unnamed, examples or {}, lambda found: _walked(module, function, signature, found, unnamed)
     )
+
+
+def _spelled(module: Module, function: ast.FunctionDef, signature: tuple[Signature, ...]) -> ast.FunctionDef:
+    """A copy of the function in which a name stands for one array all the time, as far as it can be told."""
+    spelled = without_tuples(module, function)
+    arrays = [argument.name for argument in signature if argument.is_array]
+    fresh = FunctionNames.of(spelled, {*module.imports, *module.functions, *module.constants}).fresh
+    without_swaps(spelled, arrays, fresh)
+    with_own_copies(spelled, arrays, fresh)
+    return spelled
 
 
 def _names_of(module: Module, spelled: ast.FunctionDef) -> FunctionNames:
@@ -110,7 +122,7 @@ def _walked(
     unnamed: frozenset[str],
 ) -> Reading:
     """The function with these sizes of its arrays."""
-    spelled = without_tuples(module, function)
+    spelled = _spelled(module, function, signature)
     names = _names_of(module, spelled)
     symbols = [symbol for symbol, _, _ in shapes.symbols]
     names.taken.update(symbols)
