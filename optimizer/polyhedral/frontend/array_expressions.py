@@ -288,7 +288,7 @@ class ArrayReader:
         if set(words) - {"axis"}:
             raise ShapeError(f"np.{function} is supported with an axis only")
         over = _axes(arguments[0] if arguments else words.get("axis"), value.rank)
-        if len(over) > 1:
+        if len(over) != 1:
             raise ShapeError(f"np.{function} of several dimensions needs an axis")
         operator = ast.Add() if function == "cumsum" else ast.Mult()
         dtype = np.asarray(getattr(np, function)(np.ones(1, value.dtype))).dtype.name

@@ -17,6 +17,7 @@ from optimizer.polyhedral.frontend.array_expressions import ArrayReader
 from optimizer.polyhedral.frontend.array_values import (
     ArrayValue,
     broadcast_extents,
+    computed,
     elementwise,
     named_array,
     own_point,
@@ -211,6 +212,9 @@ class ArrayStatements:
     def _again(self, reader: ArrayReader, name: str, found: ArrayValue, is_outermost: bool) -> list[ast.stmt]:
         """A name that is an array already gets another value, in the memory that it has or in its own from here on."""
         old = reader.value(ast.Name(name, ast.Load()))
+        if not is_outermost and not self.scope.names.mentioned[found.array or name]:
+            # A product or a sum has an array that nothing else knows.
+            found = computed(found)
         is_seen = any(view.array == old.array and other != name for other, view in self.scope.views.items())
         is_same = found.dtype == old.dtype and found.rank == old.rank
         is_same = is_same and all(map(Quantity.equals, found.extents, old.extents))

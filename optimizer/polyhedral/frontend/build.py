@@ -55,6 +55,7 @@ def build_nest(module: Module, function: ast.FunctionDef, examples: Mapping[str,
     Raises:
         SourceError: at the first thing that is not supported, or that is wrong at every size.
     """
+    _check_decorators(module, function)
     signature = read_signature(module, function, examples)
     reading = read_function(module, function, signature, examples)
     violation = find_violation(reading.nest)
@@ -75,10 +76,7 @@ def read_function(
     Raises:
         SourceError: at the first thing that is not supported.
     """
-    for decorator in function.decorator_list:
-        if not is_transparent(module, decorator):
-            message = f"decorator `@{ast.unparse(decorator)}` may change what the function does"
-            raise module.source.error(decorator, message, "only `jit`, `njit` and type checkers are read over")
+    _check_decorators(module, function)
     for name in _BUILT_IN:
         if name in module.functions or module.imports.get(name, name) != name:
             raise module.source.error(function, f"the module gives `{name}` a meaning of its own", "rename it there")
@@ -94,6 +92,13 @@ def read_function(
     return with_equal_sizes(
         shapes, unnamed, examples or {}, lambda found: _walked(module, function, signature, found, unnamed)
     )
+
+
+def _check_decorators(module: Module, function: ast.FunctionDef) -> None:
+    for decorator in function.decorator_list:
+        if not is_transparent(module, decorator):
+            message = f"decorator `@{ast.unparse(decorator)}` may change what the function does"
+            raise module.source.error(decorator, message, "only `jit`, `njit` and type checkers are read over")
 
 
 def _spelled(module: Module, function: ast.FunctionDef, signature: tuple[Signature, ...]) -> ast.FunctionDef:
