@@ -44,11 +44,16 @@ _COMPARISONS: dict[str, ast.cmpop] = {
 _REDUCTIONS = frozenset(
     ["sum", "prod", "min", "max", "amin", "amax", "mean", "var", "std", "any", "all", "argmin", "argmax"]
 )
-_OPTIONS = {kind: {"axis", "keepdims", "dtype"} for kind in ("sum", "prod", "mean")}
-_OPTIONS |= {kind: {"axis", "keepdims", "ddof"} for kind in ("var", "std")}
+_OPTIONS = {kind: {"axis", "keepdims", "dtype"} for kind in ("sum", "prod", "mean")} | {
+    kind: {"axis", "keepdims", "ddof"} for kind in ("var", "std")
+}
 """Of reductions that take more than an axis."""
-_METHODS = _REDUCTIONS | {"dot", "copy", "transpose", "astype", "clip", "cumsum", "cumprod", "ptp", "trace"}
-_METHODS |= {"reshape", "ravel", "flatten", "squeeze", "diagonal"}
+_METHODS = _REDUCTIONS | frozenset(
+    [
+        "dot", "copy", "transpose", "astype", "clip", "cumsum", "cumprod", "ptp", "trace", "reshape", "ravel", "flatten",
+        "squeeze", "diagonal",
+    ]
+)  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -211,7 +216,7 @@ class ArrayReader:
         if function == "clip":
             return self._clipped(arguments, words)
         values = [self.value(argument) for argument in arguments]
-        if function in {"cumsum", "cumprod"} and values[0].rank:
+        if function in {"cumsum", "cumprod"} and values and values[0].rank:
             return self._running(function, values[0], arguments[1:], words)
         if function in _REDUCTIONS and values and values[0].rank:
             return self._reduction(function, values[0], arguments[1:], words)

@@ -22,9 +22,11 @@ from optimizer.polyhedral.frontend.quantities import Quantity, ShapeError, count
 from optimizer.polyhedral.frontend.scope import Scope
 
 REARRANGING = frozenset(
-    ["reshape", "ravel", "flatten", "squeeze", "expand_dims", "transpose", "diag", "diagonal"]
-    + ["flip", "fliplr", "flipud", "roll", "concatenate", "hstack"]
-)
+    [
+        "reshape", "ravel", "flatten", "squeeze", "expand_dims", "transpose", "diag", "diagonal", "flip", "fliplr",
+        "flipud", "roll", "concatenate", "hstack",
+    ]
+)  # fmt: skip
 _OPTIONS = {"reshape": {"shape", "newshape"}, "transpose": {"axes"}, "ravel": set[str](), "flatten": set[str]()}
 """Words that a function takes, where that is not an axis."""
 
