@@ -50,8 +50,8 @@ _OPTIONS = {kind: {"axis", "keepdims", "dtype"} for kind in ("sum", "prod", "mea
 """Of reductions that take more than an axis."""
 _METHODS = _REDUCTIONS | frozenset(
     [
-        "dot", "copy", "transpose", "astype", "clip", "cumsum", "cumprod", "ptp", "trace", "reshape", "ravel", "flatten",
-        "squeeze", "diagonal",
+        "dot", "copy", "transpose", "astype", "clip", "cumsum", "cumprod", "ptp", "trace", "reshape", "ravel",
+        "flatten", "squeeze", "diagonal",
     ]
 )  # fmt: skip
 
