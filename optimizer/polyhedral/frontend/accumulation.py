@@ -95,6 +95,24 @@ class Accumulation:
         self._for_each(term, True, steps)
         return result
 
+    def running(self, value: ArrayValue, over: int, operator: ast.operator, dtype: str) -> ArrayValue:
+        """All elements up to each along one dimension, in order."""
+        result = self.made("running", dtype, value.extents)
+        at = self.counters(value.rank)
+        before = tuple(one - whole(1) if k == over else one for k, one in enumerate(at))
+        first = tuple(whole(0) if k == over else one for k, one in enumerate(at))
+        outer = [k for k in range(value.rank) if k != over]
+        start = ast.Assign([stored(result.element(first))], value.element(first))
+        joined = ast.BinOp(result.element(before), operator, value.element(at))
+        step = ast.Assign([stored(result.element(at))], joined)
+        rest = nested((at[over],), (whole(1),), (value.extents[over] - whole(1),), [step])
+        # Without elements there is no first one.
+        only = nested((self.counters(1)[0],), (whole(0),), (whole(1),), [start])
+        guard = ast.If(ast.Compare(value.extents[over].node, [ast.Gt()], [ast.Constant(0)]), only, [])
+        outermost = tuple(at[k] for k in outer), (whole(0),) * len(outer), tuple(value.extents[k] for k in outer)
+        self.before.extend(nested(*outermost, [guard, *rest]))
+        return result
+
     def stores(
         self, target: ArrayValue, element: Callable[[Point], ast.expr], operator: ast.operator | None = None
     ) -> list[ast.stmt]:

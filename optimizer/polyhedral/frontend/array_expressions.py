@@ -12,6 +12,7 @@ import numpy as np
 from optimizer.polyhedral.frontend.accumulation import Accumulation, Term
 from optimizer.polyhedral.frontend.affine import NotAffine
 from optimizer.polyhedral.frontend.array_makers import made_array, named_type
+from optimizer.polyhedral.frontend.array_parts import REARRANGING, rearranged
 from optimizer.polyhedral.frontend.array_values import (
     ArrayValue,
     Point,
@@ -24,6 +25,8 @@ from optimizer.polyhedral.frontend.array_values import (
     transposed,
 )
 from optimizer.polyhedral.frontend.functions import CASTS, SCALAR_FUNCTIONS
+from optimizer.polyhedral.frontend.numpy_spellings import longer_form
+from optimizer.polyhedral.frontend.placing import placed
 from optimizer.polyhedral.frontend.quantities import ShapeError, of_affine, whole
 from optimizer.polyhedral.frontend.scope import ArrayInfo, Scope
 from optimizer.polyhedral.frontend.subscripting import is_over_many, subscripted
@@ -41,7 +44,16 @@ _COMPARISONS: dict[str, ast.cmpop] = {
 _REDUCTIONS = frozenset(
     ["sum", "prod", "min", "max", "amin", "amax", "mean", "var", "std", "any", "all", "argmin", "argmax"]
 )
-_METHODS = _REDUCTIONS | {"dot", "copy", "transpose", "astype", "clip"}
+_OPTIONS = {kind: {"axis", "keepdims", "dtype"} for kind in ("sum", "prod", "mean")} | {
+    kind: {"axis", "keepdims", "ddof"} for kind in ("var", "std")
+}
+"""Of reductions that take more than an axis."""
+_METHODS = _REDUCTIONS | frozenset(
+    [
+        "dot", "copy", "transpose", "astype", "clip", "cumsum", "cumprod", "ptp", "trace", "reshape", "ravel",
+        "flatten", "squeeze", "diagonal",
+    ]
+)  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -190,7 +202,22 @@ class ArrayReader:
             return made
         if function == "astype" and len(arguments) == 2:
             return self._cast(self.value(arguments[0]), named_type(self.scope, arguments[1]))
+        longer = longer_form(function, self._numpy_name(), arguments, words)
+        ranks = [self.value(argument).rank for argument in arguments] if longer is not None else []
+        if function == "vdot" and max(ranks, default=0) > 1:
+            raise ShapeError("np.vdot of vectors only is supported")
+        if longer is not None and any(ranks):
+            return self.value(placed(longer, node))
+        if function in REARRANGING:
+            moved = rearranged(self.scope, function, arguments, words, self.value)
+            if moved is not None:
+                self.is_about_arrays = True
+                return moved
+        if function == "clip":
+            return self._clipped(arguments, words)
         values = [self.value(argument) for argument in arguments]
+        if function in {"cumsum", "cumprod"} and values and values[0].rank:
+            return self._running(function, values[0], arguments[1:], words)
         if function in _REDUCTIONS and values and values[0].rank:
             return self._reduction(function, values[0], arguments[1:], words)
         before, self.is_about_arrays = self.is_about_arrays, True
@@ -200,14 +227,12 @@ class ArrayReader:
             case "outer", [left, right] if left.rank == right.rank == 1:
                 column = part_of(left, (*left.extents, whole(1)), lambda point: point[:1])
                 return self._each([column, right], _binary(ast.Mult()))
-            case "transpose", [value]:
-                return transposed(value, range(value.rank)[::-1])
             case (("copy" | "ascontiguousarray" | "asarray"), [value]) if value.rank:
                 return computed(value)
             case "where", [_, _, _]:
                 return self._chosen(values)
-            case "clip", [value, low, high]:
-                return self._each([self._each([value, low], self._numpy("maximum")), high], self._numpy("minimum"))
+            case "diff", [value] if value.rank and not words:
+                return self._differences(value)
             case "negative", [value]:
                 return self._unary(ast.USub(), value)
             case "logical_not", [value]:
@@ -232,10 +257,47 @@ class ArrayReader:
 
     def _numpy(self, function: str) -> Callable[[list[ast.expr]], ast.expr]:
         """Calls of NumPy by the name that the module has for it."""
+        name = self._numpy_name()
+        return lambda parts: ast.Call(ast.Attribute(ast.Name(name, ast.Load()), function, ast.Load()), parts, [])
+
+    def _numpy_name(self) -> str:
         names = [bound for bound, origin in self.scope.module.imports.items() if origin == "numpy"]
         if not names:
             raise ShapeError("the module does not import numpy")
-        return lambda parts: ast.Call(ast.Attribute(ast.Name(names[0], ast.Load()), function, ast.Load()), parts, [])
+        return names[0]
+
+    def _clipped(self, arguments: Sequence[ast.expr], words: Mapping[str, ast.expr]) -> ArrayValue:
+        given = dict(zip(("a", "a_min", "a_max"), arguments, strict=False)) | dict(words)
+        value, self.is_about_arrays = self.value(given["a"]), True
+        if set(given) - {"a", "a_min", "a_max"}:
+            raise ShapeError("np.clip takes a lower and an upper bound here")
+        for bound, function in (("a_min", "maximum"), ("a_max", "minimum")):
+            node = given.get(bound)
+            if node is not None and not (isinstance(node, ast.Constant) and node.value is None):
+                value = self._each([value, self.value(node)], self._numpy(function))
+        return value
+
+    def _differences(self, value: ArrayValue) -> ArrayValue:
+        """Of neighbours along the last dimension."""
+        *outer, last = value.extents
+        parts = [
+            part_of(value, (*outer, last - whole(1)), lambda at, by=by: (*at[:-1], at[-1] + whole(by))) for by in (1, 0)
+        ]
+        return self._each(parts, _binary(ast.Sub()))
+
+    def _running(
+        self, function: str, value: ArrayValue, arguments: Sequence[ast.expr], words: Mapping[str, ast.expr]
+    ) -> ArrayValue:
+        """Sums or products of all elements up to each, in their order."""
+        self.is_about_arrays = True
+        if set(words) - {"axis"}:
+            raise ShapeError(f"np.{function} is supported with an axis only")
+        over = _axes(arguments[0] if arguments else words.get("axis"), value.rank)
+        if len(over) != 1:
+            raise ShapeError(f"np.{function} of several dimensions needs an axis")
+        operator = ast.Add() if function == "cumsum" else ast.Mult()
+        dtype = np.asarray(getattr(np, function)(np.ones(1, value.dtype))).dtype.name
+        return self.accumulation.running(value, over[0], operator, dtype)
 
     def _product(self, left: ArrayValue, right: ArrayValue) -> ArrayValue:
         """`@`: a result of its own, summed up in the order of the common dimension."""
@@ -256,19 +318,22 @@ class ArrayReader:
         self, kind: str, value: ArrayValue, arguments: Sequence[ast.expr], words: Mapping[str, ast.expr]
     ) -> ArrayValue:
         self.is_about_arrays = True
-        if set(words) - {"axis", "keepdims"} or len(arguments) > 1:
+        if set(words) - _OPTIONS.get(kind, {"axis", "keepdims"}) or len(arguments) > 1:
             raise ShapeError(f"np.{kind} is supported with axis and keepdims only")
+        if "dtype" in words:
+            value = self._cast(value, named_type(self.scope, words["dtype"]))
+        freedom = _whole_number(words["ddof"]) if "ddof" in words else 0
         over = _axes(arguments[0] if arguments else words.get("axis"), value.rank)
         keeps = words.get("keepdims")
         is_kept = isinstance(keeps, ast.Constant) and keeps.value is True
-        result = self._reduced(kind.removeprefix("a") if kind in {"amin", "amax"} else kind, value, over)
+        result = self._reduced(kind.removeprefix("a") if kind in {"amin", "amax"} else kind, value, over, freedom)
         if is_kept:
             every = [whole(1) if k in over else extent for k, extent in enumerate(value.extents)]
             kept = [k for k in range(value.rank) if k not in over]
             result = part_of(result, every, lambda point: tuple(point[k] for k in kept))
         return computed(result)
 
-    def _reduced(self, kind: str, value: ArrayValue, over: Sequence[int]) -> ArrayValue:
+    def _reduced(self, kind: str, value: ArrayValue, over: Sequence[int], freedom: int = 0) -> ArrayValue:
         kept = [k for k in range(value.rank) if k not in over]
 
         def element(at: Point, along: Point) -> ast.expr:
@@ -284,12 +349,12 @@ class ArrayReader:
                 operator, start = (ast.Add(), 0) if kind == "sum" else (ast.Mult(), 1)
                 return make.folded(term, operator, start, dtype)
             case "mean":
-                return self._mean(term, value)
+                return self._mean(term, value, freedom)
             case "var" | "std":
                 mean = self._spread(self._mean(term, value), value, kept)
                 away = self._each([value, mean], _binary(ast.Sub()))
                 squares = self._each([away, away], _binary(ast.Mult()))
-                spread = self._reduced("mean", squares, over)
+                spread = self._reduced("mean", squares, over, freedom)
                 return self._each([spread], self._numpy("sqrt")) if kind == "std" else spread
             case "min" | "max":
                 call = self._numpy(f"{kind}imum")
@@ -306,18 +371,26 @@ class ArrayReader:
                     raise ShapeError(f"np.{kind} without an axis is supported for one dimension only")
                 return make.position(term, value.dtype, ast.Lt() if kind == "argmin" else ast.Gt())
 
-    def _mean(self, term: Term, value: ArrayValue) -> ArrayValue:
+    def _mean(self, term: Term, value: ArrayValue, freedom: int = 0) -> ArrayValue:
         dtype = np.mean(np.ones(1, value.dtype)).dtype.name
         total = self.accumulation.folded(term, ast.Add(), 0, dtype)
         count = term.over[0].node
         for extent in term.over[1:]:
             count = ast.BinOp(count, ast.Mult(), extent.node)
+        if freedom:
+            count = ast.BinOp(count, ast.Sub(), ast.Constant(freedom))
         return elementwise([total], lambda parts: ast.BinOp(parts[0], ast.Div(), count), total.sample)
 
     def _spread(self, mean: ArrayValue, value: ArrayValue, kept: Sequence[int]) -> ArrayValue:
         """What is left of a value's dimensions, over all of them again."""
         extents = [extent if k in kept else whole(1) for k, extent in enumerate(value.extents)]
         return part_of(mean, extents, lambda point: tuple(point[k] for k in kept))
+
+
+def _whole_number(node: ast.expr) -> int:
+    if isinstance(node, ast.Constant) and isinstance(node.value, int):
+        return node.value
+    raise ShapeError(f"`{ast.unparse(node)}` must be a whole number here")
 
 
 def _binary(operator: ast.operator) -> Callable[[list[ast.expr]], ast.expr]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from optimizer.polyhedral.frontend.affine import NotAffine, affine
+from optimizer.polyhedral.frontend.affine import NotAffine, affine, floor_division
 from optimizer.polyhedral.frontend.array_values import ArrayValue
 from optimizer.polyhedral.frontend.functions import CASTS, DTYPES
 from optimizer.polyhedral.frontend.quantities import Quantity, ShapeError, whole
@@ -40,6 +40,8 @@ def made_array(
             sample = value_of(fill).sample
         case "eye" | "identity", [size]:
             return _eye(scope, size, words)
+        case "linspace", [low, high, *rest] if len(rest) + ("num" in words) == 1 and not set(words) - {"num"}:
+            return _linspace(scope, (low, high), rest[0] if rest else words["num"], value_of)
         case "arange", [*bounds] if 1 <= len(bounds) <= 3:
             return _arange(scope, bounds, words)
         case _:
@@ -103,16 +105,43 @@ def _arange(scope: Scope, bounds: Sequence[ast.expr], words: Mapping[str, ast.ex
         limits = [quantity(scope, bound) for bound in bounds]
     except NotAffine:
         return None
-    if len(limits) == 3 and limits[2].constant != 1:
+    step = limits[2].constant if len(limits) == 3 else 1
+    if step is None or step < 1:
         return None
     start, stop = (limits[0], limits[1]) if len(limits) > 1 else (whole(0), limits[0])
     kind = named_type(scope, words["dtype"]) if "dtype" in words else "int64"
 
     def element(point: tuple[Quantity, ...]) -> ast.expr:
-        node = (start + point[0]).node
+        node = (start + point[0].times(step)).node
         return ast.Call(ast.Name("float", ast.Load()), [node], []) if kind.startswith("float") else node
 
-    return ArrayValue((stop - start,), element, np.ones(1, kind))
+    rounded = stop - start + whole(step - 1)
+    count = stop - start
+    if step > 1:
+        count = Quantity(
+            floor_division(rounded.value, step), ast.BinOp(rounded.node, ast.FloorDiv(), ast.Constant(step))
+        )
+    return ArrayValue((count,), element, np.ones(1, kind))
+
+
+def _linspace(
+    scope: Scope, ends: tuple[ast.expr, ast.expr], number: ast.expr, value_of: Callable[[ast.expr], ArrayValue]
+) -> ArrayValue:
+    """The first and the last are as given; between them are multiples of one step, as NumPy has them."""
+    if any(value_of(end).rank for end in ends):
+        raise ShapeError("np.linspace takes numbers here")
+    low, high = (ast.Call(ast.Name("float", ast.Load()), [end], []) for end in ends)
+    count = quantity(scope, number)
+    last = count - whole(1)
+
+    def element(point: tuple[Quantity, ...]) -> ast.expr:
+        at = point[0].node
+        step = ast.BinOp(ast.BinOp(high, ast.Sub(), low), ast.Div(), last.node)
+        inner = ast.BinOp(ast.BinOp(at, ast.Mult(), step), ast.Add(), low)
+        is_last = ast.Compare(at, [ast.Eq()], [last.node])
+        return ast.IfExp(ast.Compare(at, [ast.Eq()], [ast.Constant(0)]), low, ast.IfExp(is_last, high, inner))
+
+    return ArrayValue((count,), element, np.ones(1))
 
 
 def _number(value: int, kind: str) -> ast.expr:

@@ -14,10 +14,19 @@ from optimizer.errors import SourceError
 from optimizer.polyhedral.frontend.accumulation import Accumulation
 from optimizer.polyhedral.frontend.affine import Condition, NotAffine
 from optimizer.polyhedral.frontend.array_expressions import ArrayReader
-from optimizer.polyhedral.frontend.array_values import ArrayValue, broadcast_extents, named_array, own_point
+from optimizer.polyhedral.frontend.array_values import (
+    ArrayValue,
+    broadcast_extents,
+    computed,
+    elementwise,
+    named_array,
+    own_point,
+)
+from optimizer.polyhedral.frontend.buffer_swaps import SameType
 from optimizer.polyhedral.frontend.local_arrays import LOCAL_MAKERS
 from optimizer.polyhedral.frontend.overlap import reads_what_it_wrote
 from optimizer.polyhedral.frontend.quantities import Quantity, ShapeError, counter, of_affine
+from optimizer.polyhedral.frontend.rebound_arguments import Handed
 from optimizer.polyhedral.frontend.scope import ArrayInfo, Scope
 
 
@@ -51,8 +60,13 @@ class ArrayStatements:
             return None
         reader = ArrayReader(self.scope, self.declare)
         try:
-            lines = self._assignment(reader, target, value, operator, is_outermost)
+            lines = self._handed(reader, target, value) if isinstance(node, Handed) else None
+            if lines is None:
+                lines = self._assignment(reader, target, value, operator, is_outermost)
+            if isinstance(node, SameType) and reader.value(target).dtype != reader.value(value).dtype:
+                raise ShapeError("arrays that change places are of one type")
         except ShapeError as problem:
+            self.scope.check_sizes(problem)
             raise self._error(node, f"`{ast.unparse(node)}`: {problem}") from None
         except NotAffine as problem:
             if not reader.is_about_arrays:
@@ -79,6 +93,7 @@ class ArrayStatements:
         try:
             value = reader.value(node)
         except ShapeError as problem:
+            self.scope.check_sizes(problem)
             raise self._error(node, f"`{ast.unparse(node)}`: {problem}") from None
         except NotAffine:
             return [], node
@@ -89,7 +104,10 @@ class ArrayStatements:
             self.scope.names.assigned[name] += 2
             lines: list[ast.stmt] = [ast.Assign([ast.Name(name, ast.Store())], value.element(()))]
         else:
-            _, lines = self._new_array(name, value, reader)
+            try:
+                _, lines = self._new_array(name, value, reader)
+            except ShapeError as problem:
+                raise self._error(node, f"`{ast.unparse(node)}`: {problem}") from None
         return _placed([*reader.before, *lines], node), ast.Name(name, ast.Load())
 
     def _is_only_maker(self, name: str, value: ast.expr) -> bool:
@@ -113,6 +131,8 @@ class ArrayStatements:
         is_outermost: bool,
     ) -> list[ast.stmt] | None:
         found = reader.value(value)
+        if isinstance(target, ast.Subscript) and (mask := self._mask(reader, target)) is not None:
+            return self._where(reader, target.value, mask, found, operator)
         if isinstance(target, ast.Name) and operator is None:
             return self._to_name(reader, target, found, is_outermost)
         place = reader.value(target)
@@ -126,6 +146,50 @@ class ArrayStatements:
         if place.array is None:
             raise ShapeError("the target is computed: assign to an array or a part of one")
         return self._stores_after_reading(reader, place, found, operator)
+
+    def _handed(self, reader: ArrayReader, target: ast.expr, value: ast.expr) -> list[ast.stmt] | None:
+        """The elements of an array that has no further name are those of another one from here on."""
+        names = [node.id for node in (target, value) if isinstance(node, ast.Name)]
+        if any(name not in self.scope.arrays and name not in self.scope.views for name in names):
+            return None
+        place, found = (reader.value(ast.Name(name, ast.Load())) for name in names)
+        both = {place.array: names[0], found.array: names[1]}
+        others = [view.array for name, view in self.scope.views.items() if name not in names]
+        is_alone = len(both) == 2 and all(
+            array in self.made and array not in others and (array == name or array not in names)
+            for array, name in both.items()
+        )
+        is_same = place.dtype == found.dtype and place.rank == found.rank
+        if not (is_alone and is_same and self.is_whole(place) and self.is_whole(found)):
+            return None
+        return self._stores_after_reading(reader, place, found, None)
+
+    def _mask(self, reader: ArrayReader, target: ast.Subscript) -> ArrayValue | None:
+        """The truths that choose the elements of `x[x < 0]`; None for any other subscript."""
+        if not isinstance(target.slice, ast.Compare | ast.UnaryOp | ast.BinOp | ast.Name | ast.Call):
+            return None
+        try:
+            mask = reader.value(target.slice)
+        except (ShapeError, NotAffine):
+            return None
+        return mask if mask.rank and mask.dtype == "bool" else None
+
+    def _where(
+        self, reader: ArrayReader, base: ast.expr, mask: ArrayValue, found: ArrayValue, operator: ast.operator | None
+    ) -> list[ast.stmt]:
+        """The chosen elements get a number; the others keep what they hold."""
+        place = reader.value(base)
+        if place.array is None or found.rank:
+            raise ShapeError("elements that are chosen by a condition can be assigned one number only")
+        if mask.rank != place.rank or not all(map(Quantity.equals, mask.extents, place.extents)):
+            broadcast_extents([mask.extents, place.extents])
+            raise ShapeError("the condition has another shape than the array")
+
+        def chosen(parts: list[ast.expr]) -> ast.expr:
+            new = parts[2] if operator is None else ast.BinOp(parts[1], operator, parts[2])
+            return ast.IfExp(parts[0], new, parts[1])
+
+        return self._stores_after_reading(reader, place, elementwise([mask, place, found], chosen, place.sample), None)
 
     def _to_name(
         self, reader: ArrayReader, target: ast.Name, found: ArrayValue, is_outermost: bool
@@ -148,6 +212,9 @@ class ArrayStatements:
     def _again(self, reader: ArrayReader, name: str, found: ArrayValue, is_outermost: bool) -> list[ast.stmt]:
         """A name that is an array already gets another value, in the memory that it has or in its own from here on."""
         old = reader.value(ast.Name(name, ast.Load()))
+        if not is_outermost and not self.scope.names.mentioned[found.array or name]:
+            # A product or a sum has an array that nothing else knows.
+            found = computed(found)
         is_seen = any(view.array == old.array and other != name for other, view in self.scope.views.items())
         is_same = found.dtype == old.dtype and found.rank == old.rank
         is_same = is_same and all(map(Quantity.equals, found.extents, old.extents))
@@ -157,6 +224,9 @@ class ArrayStatements:
         if found.array is None and old.array in self.made and is_same and not is_seen and self.is_whole(old):
             return self._stores_after_reading(reader, old, found, None)
         if not is_outermost:
+            if found.rank == old.rank and found.dtype == old.dtype:
+                for one, other in zip(old.extents, found.extents, strict=True):
+                    broadcast_extents([[one], [other]])
             raise ShapeError(f"`{name}` is an array already: give this one a name of its own, or assign to `{name}[:]`")
         self.scope.views[name], lines = self._new_array(self.scope.names.fresh(name), found, reader)
         return lines

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from optimizer.polyhedral.frontend.quantities import Quantity, ShapeError, whole
+from optimizer.polyhedral.frontend.quantities import Quantity, UnequalSizes, whole
 
 Point: TypeAlias = tuple[Quantity, ...]
 """One position in each dimension."""
@@ -102,7 +102,7 @@ def broadcast_extents(shapes: Sequence[Sequence[Quantity]]) -> tuple[Quantity, .
             if found.constant == 1:
                 found = extent
             elif not found.equals(extent):
-                raise ShapeError(f"sizes {found.value} and {extent.value} are not known to be the same")
+                raise UnequalSizes(found.value, extent.value)
         result.append(found)
     return tuple(result)
 

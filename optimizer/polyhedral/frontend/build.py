@@ -11,17 +11,20 @@ from typing import Any
 from optimizer.polyhedral.frontend.affine import Condition
 from optimizer.polyhedral.frontend.body import Draft, FunctionWalker
 from optimizer.polyhedral.frontend.bounds import Violation, find_violation, subscripted_arrays, within_bounds
+from optimizer.polyhedral.frontend.buffer_swaps import without_swaps
 from optimizer.polyhedral.frontend.expressions import ExpressionReader
 from optimizer.polyhedral.frontend.functions import is_transparent
 from optimizer.polyhedral.frontend.kept_elements import check_kept
 from optimizer.polyhedral.frontend.names import FunctionNames, LoopNames, is_reserved
 from optimizer.polyhedral.frontend.original import original, preamble
 from optimizer.polyhedral.frontend.own_variables import separate_own_variables
+from optimizer.polyhedral.frontend.rebound_arguments import with_own_copies
 from optimizer.polyhedral.frontend.renaming import with_webs
 from optimizer.polyhedral.frontend.scalars import find_webs
 from optimizer.polyhedral.frontend.scope import ArrayInfo, Scope
 from optimizer.polyhedral.frontend.shapes import Shapes, read_shapes
 from optimizer.polyhedral.frontend.signature import Signature, read_signature
+from optimizer.polyhedral.frontend.size_unification import FreeSizes, with_equal_sizes
 from optimizer.polyhedral.frontend.source import Module
 from optimizer.polyhedral.frontend.spelling import Spelling
 from optimizer.polyhedral.frontend.stored_scalars import with_scalars_in_elements
@@ -54,12 +57,41 @@ def build_nest(module: Module, function: ast.FunctionDef, examples: Mapping[str,
     """
     check_decorators(module, function)
     signature = read_signature(module, function, examples)
-    reading = read_function(module, function, signature)
+    reading = read_function(module, function, signature, examples)
     violation = find_violation(reading.nest)
     if violation is not None:
         hint = "make the array larger or the loop shorter"
         raise module.source.error(reading.place(violation), violation.message, hint)
     return with_scalars_in_elements(within_bounds(reading.nest))
+
+
+def read_function(
+    module: Module,
+    function: ast.FunctionDef,
+    signature: tuple[Signature, ...],
+    examples: Mapping[str, Any] | None = None,
+) -> Reading:
+    """One function of a module, whose arguments are of these types, for all sizes at which its arrays exist.
+
+    Raises:
+        SourceError: at the first thing that is not supported.
+    """
+    check_decorators(module, function)
+    for name in _BUILT_IN:
+        if name in module.functions or module.imports.get(name, name) != name:
+            raise module.source.error(function, f"the module gives `{name}` a meaning of its own", "rename it there")
+    for argument in signature:
+        if is_reserved(argument.name):
+            message = f"`{argument.name}` cannot be the name of an argument here"
+            raise module.source.error(argument.node, message, "give it another name")
+    spelled = _spelled(module, function, signature)
+    names = _names_of(module, spelled)
+    shapes = read_shapes(module, spelled, signature, names)
+    ranks = {argument.name: argument.dimensions or () for argument in signature}
+    unnamed = frozenset(symbol for symbol, array, k in shapes.symbols if ranks[array][k] is None)
+    return with_equal_sizes(
+        shapes, unnamed, examples or {}, lambda found: _walked(module, function, signature, found, unnamed)
+    )
 
 
 def check_decorators(module: Module, function: ast.FunctionDef) -> None:
@@ -70,31 +102,45 @@ def check_decorators(module: Module, function: ast.FunctionDef) -> None:
             raise module.source.error(decorator, message, "only `jit`, `njit` and type checkers are read over")
 
 
-def read_function(module: Module, function: ast.FunctionDef, signature: tuple[Signature, ...]) -> Reading:
-    """One function of a module, whose arguments are of these types, for all sizes at which its arrays exist.
-
-    Raises:
-        SourceError: at the first thing that is not supported.
-    """
-    for name in _BUILT_IN:
-        if name in module.functions or module.imports.get(name, name) != name:
-            raise module.source.error(function, f"the module gives `{name}` a meaning of its own", "rename it there")
-    for argument in signature:
-        if is_reserved(argument.name):
-            message = f"`{argument.name}` cannot be the name of an argument here"
-            raise module.source.error(argument.node, message, "give it another name")
+def _spelled(module: Module, function: ast.FunctionDef, signature: tuple[Signature, ...]) -> ast.FunctionDef:
+    """A copy of the function in which a name stands for one array all the time, as far as it can be told."""
     spelled = without_tuples(module, function)
+    arrays = [argument.name for argument in signature if argument.is_array]
+    fresh = FunctionNames.of(spelled, {*module.imports, *module.functions, *module.constants}).fresh
+    without_swaps(spelled, arrays, fresh)
+    with_own_copies(spelled, arrays, fresh)
+    return spelled
+
+
+def _names_of(module: Module, spelled: ast.FunctionDef) -> FunctionNames:
+    """The names in it, once variables that mean several things have several."""
     names = FunctionNames.of(spelled)
     names.taken |= {*module.imports, *module.functions, *module.constants}
     separate_own_variables(spelled.body, names.fresh)
-    names = FunctionNames.of(spelled, names.taken)
-    shapes = read_shapes(module, spelled, signature, names)
+    return FunctionNames.of(spelled, names.taken)
+
+
+def _walked(
+    module: Module,
+    function: ast.FunctionDef,
+    signature: tuple[Signature, ...],
+    shapes: Shapes,
+    unnamed: frozenset[str],
+) -> Reading:
+    """The function with these sizes of its arrays."""
+    spelled = _spelled(module, function, signature)
+    names = _names_of(module, spelled)
+    symbols = [symbol for symbol, _, _ in shapes.symbols]
+    names.taken.update(symbols)
     scope = Scope(module, function.name, names, {s.name: s.dtype for s in signature if not s.is_array})
+    whole = [s.name for s in signature if not s.is_array and scope.is_parameter(s.name)]
+    free = FreeSizes(unnamed, frozenset([*symbols, *whole]))
+    scope.check_sizes = free.check
     for argument in signature:
         if argument.is_array:
             scope.arrays[argument.name] = ArrayInfo(argument.dtype, shapes.extents[argument.name])
             scope.used.update(*(extent.names for extent in shapes.extents[argument.name]))
-    others = {*scope.arguments, *scope.arrays, *(symbol for symbol, _, _ in shapes.symbols), *names.assigned}
+    others = {*scope.arguments, *scope.arrays, *symbols, *names.assigned}
     others |= {*module.imports, *module.functions, *module.constants}
     reader = ExpressionReader(scope)
     walker = FunctionWalker(scope, reader, LoopNames(names, frozenset(others)), Spelling(reader))

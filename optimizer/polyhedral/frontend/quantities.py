@@ -13,6 +13,23 @@ class ShapeError(Exception):
     """Extents that do not go together, or cannot be those of an array; the message is for people."""
 
 
+class UnequalSizes(ShapeError):
+    """Two extents of a statement must be the same, and are not known to be."""
+
+    def __init__(self, first: Affine, second: Affine) -> None:
+        super().__init__(f"sizes {first} and {second} are not known to be the same")
+        self.first, self.second = first, second
+
+    def names(self) -> tuple[str, str] | None:
+        """The two sizes that are equal just where the extents are; None where it is no matter of two names."""
+        match dict((self.first - self.second).terms), (self.first - self.second).constant:
+            case terms, 0 if len(terms) == 2 and sum(terms.values()) == 0:
+                first, second = terms
+                return (first, second) if first.isidentifier() and second.isidentifier() else None
+            case _:
+                return None
+
+
 @dataclass(frozen=True, slots=True)
 class Quantity:
     """An affine whole number; `node` is Python for it, also where its value has no such text (it divides)."""

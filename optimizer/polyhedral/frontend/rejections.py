@@ -23,6 +23,9 @@ def unsupported(source: Source, node: ast.stmt) -> SourceError:
         case ast.Expr(value=ast.Call(func=function)):
             hint = "leave the call out: only assignments have an effect that can be followed"
             return source.error(node, f"a call of `{ast.unparse(function)}` for its effect is not supported", hint)
+        case ast.Assert() | ast.Raise():
+            hint = "check the arguments before the kernel is called"
+            return source.error(node, "a kernel that may raise is not supported", hint)
         case ast.Import() | ast.ImportFrom():
             return source.error(node, "`import` inside a kernel is not supported", "move it to the top of the file")
         case _:

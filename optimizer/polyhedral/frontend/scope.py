@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -58,6 +59,8 @@ class Scope:
     """Scalar variables that were made for array statements -> a value of their type."""
     truths: set[str] = field(default_factory=set[str])
     """Variables that were made to hold what a test says."""
+    check_sizes: Callable[[Exception], None] = lambda _: None
+    """Told what is wrong with the sizes of a statement, before it is told to anybody else."""
     used: set[str] = field(default_factory=set[str])
     """Names of integer arguments that occur in a bound, a condition, a subscript or a shape."""
 

@@ -10,6 +10,7 @@ from optimizer.polyhedral.frontend.choices import ChoiceMaker
 from optimizer.polyhedral.frontend.expressions import ExpressionReader
 from optimizer.polyhedral.frontend.inlining import Inliner
 from optimizer.polyhedral.frontend.iteration import over_range
+from optimizer.polyhedral.frontend.numpy_spellings import stored_result
 from optimizer.polyhedral.frontend.placing import placed
 from optimizer.polyhedral.frontend.several_targets import single_assignments
 
@@ -34,6 +35,8 @@ class Spelling:
                 return None if loop is None else [loop]
             case ast.Expr(value=ast.Call() as call) if self.inliner.is_wanted(call):
                 return self.inliner.taken_in(call)[0]
+            case ast.Expr(value=ast.Call() as call) if (stored := self._stored(call)) is not None:
+                return [placed(stored, node)]
             case ast.Assign(targets=targets, value=ast.Call() as call) if self.inliner.is_wanted(call):
                 lines, result = self.inliner.taken_in(call, self._new_variables(targets))
                 return [*lines, *self._assigned(node, call, result)]
@@ -91,6 +94,15 @@ class Spelling:
         if result is None:
             raise self.reader.error(call, f"`{ast.unparse(call.func)}` returns nothing", "call it by itself")
         return result
+
+    def _stored(self, call: ast.Call) -> ast.Assign | None:
+        """What a call that stores into an array assigns."""
+        match call:
+            case ast.Call(func=ast.Attribute(value=array, attr="fill"), args=[value], keywords=[]):
+                return stored_result("copyto", ast.Call(call.func, [array, value], []))
+            case _:
+                name = self.reader.scope.module.resolve(call.func)
+                return stored_result(name.removeprefix("numpy."), call) if name.startswith("numpy.") else None
 
     def _assigned(self, node: ast.Assign, call: ast.Call, result: ast.expr | None) -> list[ast.stmt]:
         value = self.value_of(call, result)

@@ -27,7 +27,11 @@ def view_of(scope: Scope, node: ast.expr) -> ArrayValue | None:
 
 def array_value(scope: Scope, node: ast.expr) -> ArrayValue:
     """What an expression is; nothing is made for it. Raises `ShapeError` and `NotAffine`."""
-    return ArrayReader(scope, _declare_nothing).value(node)
+    try:
+        return ArrayReader(scope, _declare_nothing).value(node)
+    except ShapeError as problem:
+        scope.check_sizes(problem)
+        raise
 
 
 def bound_size(scope: Scope, size: Quantity, place: ast.AST) -> ast.Name:
