@@ -111,7 +111,7 @@ def row_of(subject: Subject, run: Run, exported: Path, window: float = WINDOW) -
     workload, threads = run.problem.workload("timing"), run.problem.threads
     form, timings = Form.PARALLEL, ()
     for form in (Form.PARALLEL, Form.NJIT, Form.NUMPY):
-        contestants = [Contestant(subject.file, subject.name), Contestant(exported, subject.name)]
+        contestants = [Contestant(subject.file, subject.name), Contestant(exported, subject.name, Form.EXPORTED)]
         contestants += [Contestant(subject.file, subject.name, form)] if form is not Form.NUMPY else []
         timings = side_by_side(contestants, workload, threads, window)
         if not timings[-1].failure or timings[1].failure:

@@ -37,7 +37,9 @@ class Form(StrEnum):
     """How a function is run."""
 
     NUMPY = "numpy"
-    """As it stands."""
+    """As it stands, interpreted."""
+    EXPORTED = "exported"
+    """As it stands, compiled at its first call."""
     NJIT = "njit"
     """Compiled by `numba.njit`."""
     PARALLEL = "parallel"
@@ -154,7 +156,7 @@ def _function(contestant: Contestant) -> Callable[..., Any]:
     specification.loader.exec_module(module)
     function = getattr(module, contestant.function)
     match contestant.form:
-        case Form.NUMPY:
+        case Form.NUMPY | Form.EXPORTED:
             return function
         case Form.NJIT:
             return numba.njit(function)
