@@ -17,7 +17,7 @@ from statistics import median
 import click
 
 from benchmarks.people import Subject, optimized, subjects
-from benchmarks.side_by_side import Contestant, Timing, side_by_side
+from benchmarks.side_by_side import Contestant, Form, Timing, side_by_side
 from optimizer.budget import Limits
 
 FOLDER = Path(__file__).parent / "same"
