@@ -68,11 +68,7 @@ class Timing:
 def side_by_side(
     contestants: Sequence[Contestant], workload: Workload, threads: int, seconds: float
 ) -> tuple[Timing, ...]:
-    """Time all of them for about so many seconds, on as many threads.
-
-    Arguments are the workload's, with a dominant diagonal in square matrices of floating-point numbers, so that
-    factorizations and solvers stay away from zero pivots.
-    """
+    """Time all of them for about so many seconds, on as many threads, on the workload's arguments."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
         try:
             return process.submit(_time_all, tuple(contestants), workload, threads, seconds).result()
@@ -116,7 +112,7 @@ class _Course:
 
     def __init__(self, workload: Workload) -> None:
         self._written = workload.written
-        self._given = {name: _with_diagonal(value) for name, value in make_values(workload, seed=0).items()}
+        self._given = make_values(workload, seed=0)
         self._values: Values = {name: np.copy(v) if isinstance(v, np.ndarray) else v for name, v in self._given.items()}
 
     def call(self, function: Callable[..., Any]) -> tuple[float, Any]:
@@ -166,13 +162,6 @@ def _function(contestant: Contestant) -> Callable[..., Any]:
 
 def _nothing(*_: Any) -> None:
     raise AssertionError("a contestant that failed is not called")
-
-
-def _with_diagonal(value: Any) -> Any:
-    is_square = isinstance(value, np.ndarray) and value.ndim == 2 and value.shape[0] == value.shape[1]
-    if not is_square or value.dtype.kind != "f":
-        return value
-    return value + value.shape[0] * np.eye(value.shape[0], dtype=value.dtype)
 
 
 def _as(expected: Results, results: Results) -> Results:

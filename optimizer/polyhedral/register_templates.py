@@ -235,13 +235,14 @@ def _with_copies(blocked: Blocked) -> Blocked | None:
 def _update(draft: Draft, names: list[str], shape: tuple[int, int]) -> Draft | None:
     """With a register tile in the perfect nest of these loops, other statements taken out of it."""
     for rows, columns, depth in permutations(names, 3):
-        inside = tuple(leaves(loop_named(draft.tree, rows)))
-        if all(_accumulates(draft, leaf, rows, columns, depth) for leaf in inside):
-            return draft.then(RegisterTile(((rows, shape[0]), (columns, shape[1]))))
-        if any(_accumulates(draft, leaf, rows, columns, depth) for leaf in inside):
-            apart = draft.then(*(Distribute(name) for name in reversed(names)))
-            if apart is not None:
-                return apart.then(RegisterTile(((rows, shape[0]), (columns, shape[1]))))
+        inside = tuple(leaves(loop_named(draft.tree, names[0])))
+        found = [_accumulates(draft, leaf, rows, columns, depth) for leaf in inside]
+        if not any(found):
+            continue
+        apart = draft if all(found) else draft.then(*(Distribute(name) for name in reversed(names)))
+        arranged = apart and _arranged(apart, (rows, columns, depth), tuple(names))
+        if arranged is not None:
+            return arranged.then(RegisterTile(((rows, shape[0]), (columns, shape[1]))))
     return None
 
 
