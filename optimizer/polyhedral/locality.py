@@ -142,7 +142,7 @@ def tree_price(
     model: Model, tree: Node, sizes: Mapping[str, int], is_parallel: Callable[[str], bool], threads: int
 ) -> float:
     """A rough price of running the tree; `is_parallel` tells whether a loop carries no dependence."""
-    trips = {name: _extents(model, name, sizes) for name in model.domains}
+    trips = {name: extents(model, name, sizes) for name in model.domains}
 
     def price(node: Node, innermost: str | None, under_threads: bool) -> float:
         match node:
@@ -166,7 +166,7 @@ def tree_price(
     return price(tree, None, False)
 
 
-def _extents(model: Model, statement: str, sizes: Mapping[str, int]) -> Mapping[str, float]:
+def extents(model: Model, statement: str, sizes: Mapping[str, int]) -> Mapping[str, float]:
     """The number of values of each iterator, as if the domain were a box; halved for each triangle."""
     question = ("extents", statement, *sizes.items())
     if question not in model.remembered:

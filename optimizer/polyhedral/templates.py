@@ -84,7 +84,7 @@ def family_of(
     tree = order.apply(nest)
     start = Draft(model_for(model, tree), order.steps, tree)
     blocked = eliminations(start, register_tile, threads)
-    in_registers = register_tilings(start, register_tile, threads)
+    in_registers = register_tilings(start, register_tile, sizes, threads)
     jammed = (both for draft in (*in_registers, start) for both in (*jams(draft, sizes, threads), draft))
     together, shared = (tuple(shared_reductions(start, threads, several_parts=each)) for each in (True, False))
     vectors = (each for draft in (*shared, start) for each in vector_reductions(draft))

@@ -53,6 +53,26 @@ class Accumulation:
         )
         return result
 
+    def symmetric(self, term: Term, dtype: str) -> ArrayValue:
+        """The sum where a result of two equal extents does not change with their order: half of it is added up.
+
+        As BLAS does for `A.T @ A` (`syrk`).
+        """
+        result = self.made("sum", dtype, term.extents)
+        initial = ast.Constant(0.0 if dtype.startswith("float") else 0)
+        statement = FreeSum if dtype.startswith("float") else ast.AugAssign
+        size, zero, start = term.extents[0], whole(0), (term.starts or (whole(0),))[0]
+        i, j = self.counters(2)
+        lines: list[ast.stmt] = [ast.Assign([stored(result.element((i, j)))], initial)]
+        self.before.extend(nested((i, j), (zero, i), (size, size - i), lines))
+        *at, along = self.counters(3)
+        lines = [statement(stored(result.element(tuple(at))), ast.Add(), term.element(tuple(at), (along - start,)))]
+        self.before.extend(nested((*at, along), (zero, at[0], start), (size, size - at[0], term.over[0]), lines))
+        i, j = self.counters(2)
+        lines = [ast.Assign([stored(result.element((i, j)))], result.element((j, i)))]
+        self.before.extend(nested((i, j), (zero, zero), (size, i), lines))
+        return result
+
     def joined(
         self,
         term: Term,

@@ -27,7 +27,7 @@ from optimizer.polyhedral.frontend.array_values import (
 from optimizer.polyhedral.frontend.functions import CASTS, SCALAR_FUNCTIONS
 from optimizer.polyhedral.frontend.numpy_spellings import longer_form
 from optimizer.polyhedral.frontend.placing import placed
-from optimizer.polyhedral.frontend.quantities import ShapeError, of_affine, whole
+from optimizer.polyhedral.frontend.quantities import Quantity, ShapeError, counter, of_affine, whole
 from optimizer.polyhedral.frontend.scope import ArrayInfo, Scope
 from optimizer.polyhedral.frontend.subscripting import is_over_many, subscripted
 
@@ -312,6 +312,8 @@ class ArrayReader:
 
         term = Term((*left.extents[:-1], *right.extents[1:]), common, factor, (left.start(rows),))
         dtype = np.result_type(left.sample, right.sample).name
+        if _is_transposed(left, right):
+            return self.accumulation.symmetric(term, dtype)
         return self.accumulation.folded(term, ast.Add(), 0, dtype)
 
     def _reduction(
@@ -391,6 +393,15 @@ def _whole_number(node: ast.expr) -> int:
     if isinstance(node, ast.Constant) and isinstance(node.value, int):
         return node.value
     raise ShapeError(f"`{ast.unparse(node)}` must be a whole number here")
+
+
+def _is_transposed(left: ArrayValue, right: ArrayValue) -> bool:
+    """Whether a matrix is another one with rows and columns exchanged."""
+    if left.rank != 2 or right.rank != 2 or left.dtype != right.dtype:
+        return False
+    one, other = counter("one"), counter("other")
+    is_same = ast.unparse(left.element((one, other))) == ast.unparse(right.element((other, one)))
+    return is_same and all(map(Quantity.equals, left.extents, right.extents[::-1]))
 
 
 def _binary(operator: ast.operator) -> Callable[[list[ast.expr]], ast.expr]:
