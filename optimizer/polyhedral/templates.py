@@ -17,6 +17,7 @@ import joblib
 
 from optimizer.polyhedral.column_templates import in_columns
 from optimizer.polyhedral.draft import Draft
+from optimizer.polyhedral.fuse_templates import one_pass_orders
 from optimizer.polyhedral.jam_templates import jams
 from optimizer.polyhedral.locality import START_OF_THREADS, iteration_price, tree_price
 from optimizer.polyhedral.model import Model, model_of
@@ -58,9 +59,12 @@ def templates(
     `register_tile` are the rows and columns that the machine's registers hold. `jobs` processes find the members of the
     families; how many they are changes nothing in the answer.
     """
-    orders = [Schedule(order.steps) for order in _orders(model)]
+    plain = tuple(_orders(model))
+    known = {show(order.tree) for order in plain}
+    passes = [(order, share) for order, share in one_pass_orders(plain[:2], sizes) if show(order.tree) not in known]
+    orders = [*((Schedule(order.steps), 1.0) for order in plain), *((Schedule(o.steps), share) for o, share in passes)]
     found = joblib.Parallel(n_jobs=min(jobs, len(orders)))(
-        joblib.delayed(family_of)(model.nest, order, sizes, threads, register_tile) for order in orders
+        joblib.delayed(family_of)(model.nest, order, sizes, threads, register_tile, share) for order, share in orders
     )
     families = sorted(cast("list[Family]", found), key=lambda family: family.price)
     in_turn = chain.from_iterable(zip_longest(*(family.members for family in families)))
@@ -71,9 +75,17 @@ def templates(
 
 
 def family_of(
-    nest: Nest, order: Schedule, sizes: Mapping[str, int], threads: int, register_tile: tuple[int, int]
+    nest: Nest,
+    order: Schedule,
+    sizes: Mapping[str, int],
+    threads: int,
+    register_tile: tuple[int, int],
+    share_of_bytes: float = 1.0,
 ) -> Family:
-    """The family of one legal order of the loops, with the lowest price among its members."""
+    """The family of one legal order of the loops, with the lowest price among its members.
+
+    `share_of_bytes` is what it moves of the bytes that the original moves, where it is of few passes over memory.
+    """
     model = model_of(nest)
     tree = order.apply(nest)
     start = Draft(model_for(model, tree), order.steps, tree)
@@ -81,13 +93,14 @@ def family_of(
     in_registers = register_tilings(start, register_tile, threads)
     jammed = (both for draft in (*in_registers, start) for both in (*jams(draft, sizes, threads), draft))
     together, shared = (tuple(shared_reductions(start, threads, several_parts=each)) for each in (True, False))
-    vectors = (each for draft in (*shared, start) for each in vector_reductions(draft))
+    vectors = tuple(each for draft in (*shared, start) for each in vector_reductions(draft))
+    first = vectors if share_of_bytes < 1.0 else ()
     sweeps = (*time_tilings(start, threads), *plane_tilings(start, threads))
-    tilings = _distinct((*together, *sweeps, *blocked, *jammed, *shared, *vectors, *_tilings(start)))
+    tilings = _distinct((*first, *together, *sweeps, *blocked, *jammed, *shared, *vectors, *_tilings(start)))
     threaded = [_threaded(tiled, sizes) if threads > 1 else tiled for tiled in tilings]
     drafts = [*chain.from_iterable(map(_with_vectors, threaded)), *threaded]
     price = min(tree_price(draft.model, draft.tree, sizes, draft.is_parallel, threads) for draft in drafts)
-    return Family(price, tuple((Schedule(draft.steps), show(draft.tree)) for draft in drafts))
+    return Family(price * share_of_bytes, tuple((Schedule(draft.steps), show(draft.tree)) for draft in drafts))
 
 
 def _orders(model: Model) -> Iterator[Draft]:
