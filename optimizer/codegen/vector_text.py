@@ -19,11 +19,13 @@ from optimizer.codegen.scalars import is_assigned_first
 from optimizer.codegen.statement_text import ScalarPlace, Subscripts, Substitution, affine_of, parsed
 from optimizer.polyhedral.nest import Access, Nest, Role, Statement
 from optimizer.polyhedral.reductions import access_of, reduction_of
-from optimizer.polyhedral.vector_form import VECTOR_FUNCTIONS, VECTOR_OPERATORS
+from optimizer.polyhedral.vector_form import ROUNDED_ANEW, VECTOR_FUNCTIONS, VECTOR_OPERATORS, is_small_power
 
 OPERATIONS = (
     *("load", "gather", "store", "scatter", "splat", "minimum", "maximum", "sqrt", "select"),
     *("rounded_like", "load_masked", "gather_masked", "store_masked", "lanes_between", "to_boundary"),
+    *("exp", "log", "tanh", "power", "minimum_or_nan", "maximum_or_nan"),
+    *("least_or_nan_of_lanes", "greatest_or_nan_of_lanes"),
     *("sum_of_lanes", "product_of_lanes", "least_of_lanes", "greatest_of_lanes"),
 )
 """Of `simd`, that generated code calls by name."""
@@ -85,6 +87,8 @@ class VectorText:
     """Arrays that hold a whole tile also where it is not full."""
     buffer_subscripts: frozenset[str] = frozenset()
     """Iterators of statements that are nothing else."""
+    is_strict: bool = False
+    """Whether each result must have the bits that the library's functions give."""
 
     def axis(self, loop: For | RegisterTile) -> VectorAxis:
         """Raises NoVectorForm when a scalar variable cannot become a vector."""
@@ -304,6 +308,8 @@ class _VectorForm:
                 return self._load(node)
             case ast.BinOp(left, operator, right) if isinstance(operator, VECTOR_OPERATORS):
                 return ast.BinOp(self._number(left), operator, self._number(right))
+            case ast.BinOp(left, ast.Pow(), exponent) if is_small_power(node) and self._is_float(left):
+                return self._called("power", self._number(left), exponent)
             case ast.UnaryOp(ast.USub() | ast.UAdd() as operator, operand):
                 number = self._number(operand)
                 return ast.UnaryOp(operator, number) if isinstance(operator, ast.USub) else number
@@ -331,8 +337,12 @@ class _VectorForm:
                 for operand in operands[1:]:
                     whole = self._called(name, whole, operand)
                 return whole
-            case "sqrt", [number]:
-                return self._called("sqrt", number)
+            case function, _ if function in ROUNDED_ANEW and self.text.is_strict:
+                raise NoVectorForm(f"vectors round {function} in another way than --fp strict allows")
+            case "minimum_or_nan" | "maximum_or_nan", [first, second] if self._is_float(node):
+                return self._called(name, first, second)
+            case "sqrt" | "exp" | "log" | "tanh", [number]:
+                return self._called(name, number)
             case "abs", [number]:
                 return ast.Call(ast.Name("abs", ast.Load()), [number], [])
             case _:
@@ -428,6 +438,13 @@ class _VectorForm:
     def _moves(self, name: str) -> bool:
         """Whether a name of an iterator has another value in each lane."""
         return name in self.arguments and self.axis.iterator in names_in(self.arguments[name])
+
+    def _is_float(self, node: ast.expr) -> bool:
+        """Whether all that a value is computed from are floating-point numbers."""
+        nest = self.text.nest
+        dtypes = {thing.name: thing.dtype for thing in (*nest.arguments, *nest.arrays)}
+        subscripts = {name for part in ast.walk(node) if isinstance(part, ast.Subscript) for name in _names(part.slice)}
+        return all(dtypes[name].startswith("float") for name in (_names(node) - subscripts) & dtypes.keys())
 
     def _call(self, operation: str, *arguments: str) -> str:
         return f"{self.text.names.operations[operation]}({', '.join(arguments)})"

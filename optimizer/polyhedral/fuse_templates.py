@@ -24,7 +24,7 @@ from optimizer.polyhedral.steps.reorder_statements import ReorderStatements
 from optimizer.polyhedral.steps.structure import chains, loop_named, part_name
 from optimizer.polyhedral.steps.tile import Tile
 from optimizer.polyhedral.traffic import moved_bytes
-from optimizer.polyhedral.tree import Leaf, Loop, Node, Sequence, find_loop, leaves, show
+from optimizer.polyhedral.tree import Leaf, Loop, Node, Sequence, find_loop, leaves, loops, show
 
 NEAR = 4
 """By how many iterations loops may begin and end apart: slices leave out a few at the borders."""
@@ -129,13 +129,15 @@ class _Fusing:
         return joined if keeps else None
 
     def _are_alike(self, draft: Draft, first: Loop, second: Loop) -> bool:
-        """Whether two loops run over nearly the same values."""
+        """Whether two loops run over nearly the same values; over the same ones where no loop is in them, because the
+        code would ask in each iteration what is to be done."""
         one, other = (_range(draft, loop, self.sizes) for loop in (first, second))
         if one is None or other is None:
             return False
         short = min(one[1] - one[0], other[1] - other[0])
         apart = max(abs(one[0] - other[0]), abs(one[1] - other[1]))
-        return apart == 0 or (apart <= NEAR and short > 4 * NEAR)
+        are_outer = any(loops(first.body)) and any(loops(second.body))
+        return apart == 0 or (are_outer and apart <= NEAR and short > 4 * NEAR)
 
 
 def _is_shareable(draft: Draft, loop: str) -> bool:
@@ -144,13 +146,14 @@ def _is_shareable(draft: Draft, loop: str) -> bool:
 
 
 def _statements_first(draft: Draft, inside: str | None) -> Draft:
-    """Statements that are in no loop here, which keep loops apart, before the loops where that is legal."""
-    parts = _directly_in(draft, inside)
-    for place, part in enumerate(parts):
-        before = [part_name(other) for other in parts[:place] if isinstance(other, Loop)]
-        name = part_name(part)
-        if isinstance(part, Leaf) and before and sum(leaf.statement == name for leaf in leaves(draft.tree)) == 1:
-            draft = draft.then(ReorderStatements((name, *before))) or draft
+    """Statements that are in no loop here, which keep loops apart, before as many of the loops as is legal."""
+    for name in [part_name(part) for part in _directly_in(draft, inside) if isinstance(part, Leaf)]:
+        parts = _directly_in(draft, inside)
+        place = [part_name(part) for part in parts].index(name)
+        if sum(leaf.statement == name for leaf in leaves(draft.tree)) == 1:
+            starts = (k for k, part in enumerate(parts[:place]) if isinstance(part, Loop))
+            orders = (ReorderStatements((name, *map(part_name, parts[start:place]))) for start in starts)
+            draft = next(filter(None, map(draft.then, orders)), draft)
     return draft
 
 

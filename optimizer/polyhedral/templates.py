@@ -37,6 +37,7 @@ from optimizer.polyhedral.steps.tile import Tile
 from optimizer.polyhedral.steps.vectorize import Vectorize
 from optimizer.polyhedral.steps.wavefront import Wavefront
 from optimizer.polyhedral.tree import Leaf, Loop, Node, Sequence, find_loop, leaves, loops, show
+from optimizer.polyhedral.vector_form import ROUNDED_ANEW, VECTOR_FUNCTIONS
 
 TILES: tuple[tuple[int, ...], ...] = ((64, 64, 64, 64), (), (32, 32, 32, 32), (8, 64, 512, 512), (16, 32, 256, 256))
 """Tile sizes from the outermost loop of a chain in, those that pay most often first; none is no tiling."""
@@ -94,13 +95,22 @@ def family_of(
     jammed = (both for draft in (*in_registers, start) for both in (*jams(draft, sizes, threads), draft))
     together, shared = (tuple(shared_reductions(start, threads, several_parts=each)) for each in (True, False))
     vectors = tuple(each for draft in (*shared, start) for each in vector_reductions(draft))
-    first = vectors if share_of_bytes < 1.0 else ()
+    first = vectors if share_of_bytes < 1.0 or (shared and _has_total(start)) else ()
     sweeps = (*time_tilings(start, threads), *plane_tilings(start, threads))
     tilings = _distinct((*first, *together, *sweeps, *blocked, *jammed, *shared, *vectors, *_tilings(start)))
     threaded = [_threaded(tiled, sizes) if threads > 1 else tiled for tiled in tilings]
     drafts = [*chain.from_iterable(map(_with_vectors, threaded)), *threaded]
     price = min(tree_price(draft.model, draft.tree, sizes, draft.is_parallel, threads) for draft in drafts)
     return Family(price * share_of_bytes, tuple((Schedule(draft.steps), show(draft.tree)) for draft in drafts))
+
+
+def _has_total(draft: Draft) -> bool:
+    """Whether no loop of some part can run on threads as it is: what it reduces is one number."""
+    return any(
+        not any(draft.is_parallel(loop.name) for loop in loops(part))
+        for part in (draft.tree.parts if isinstance(draft.tree, Sequence) else (draft.tree,))
+        if isinstance(part, Loop)
+    )
 
 
 def _orders(model: Model) -> Iterator[Draft]:
@@ -230,8 +240,8 @@ def _threaded(draft: Draft, sizes: Mapping[str, int]) -> Draft:
 
 
 def _with_vectors(draft: Draft) -> Iterator[Draft]:
-    """The draft with vectors where statements choose between values, which compilers rarely turn into vectors; all else
-    they do by themselves."""
+    """The draft with vectors where statements choose between values, or call functions like `exp`, of which compilers
+    rarely make vectors; all else they do by themselves."""
     result = draft
     for *_, innermost in tuple(chains(draft.tree)):
         statements = {leaf.statement for leaf in leaves(innermost)}
@@ -257,7 +267,9 @@ def _vectorized(draft: Draft, loop: str) -> Draft | None:
 
 def _chooses(body: str) -> bool:
     return any(
-        isinstance(node, ast.IfExp) or (isinstance(node, ast.Name) and node.id in ("min", "max"))
+        isinstance(node, ast.IfExp)
+        or (isinstance(node, ast.Name) and node.id in ("min", "max"))
+        or (isinstance(node, ast.Call) and VECTOR_FUNCTIONS.get(ast.unparse(node.func)) in ROUNDED_ANEW)
         for node in ast.walk(ast.parse(body))
     )
 
