@@ -74,7 +74,9 @@ def _on_threads(draft: Draft, loop: str, threads: int) -> Draft | None:
 
 
 def _in_rows(draft: Draft, loop: str, threads: int) -> Draft | None:
-    """The same, with the parts of the loop apart in each block, several rows at once."""
+    """The same, with the parts of the loop apart in each block, several rows at once; None without loops inside it."""
+    if not any(loops(loop_named(draft.tree, loop).body)):
+        return None
     shared = _on_threads(draft, loop, threads)
     apart = shared and (shared.then(Distribute(loop)) or shared)
     if shared is None or apart is None:
