@@ -23,13 +23,13 @@ from optimizer.polyhedral.steps.reorder import Reorder
 from optimizer.polyhedral.steps.reorder_statements import ReorderStatements
 from optimizer.polyhedral.steps.structure import chains, loop_named, part_name
 from optimizer.polyhedral.steps.tile import Tile
-from optimizer.polyhedral.traffic import moved_bytes
+from optimizer.polyhedral.traffic import CACHE, moved_bytes
 from optimizer.polyhedral.tree import Leaf, Loop, Node, Sequence, find_loop, leaves, loops, show
 
 NEAR = 4
 """By how many iterations loops may begin and end apart: slices leave out a few at the borders."""
-COLUMNS = 64
-"""Of a block: eight lines of the cache of each row, and a few thousand rows of them fit the second-level cache."""
+COLUMNS = (64, 32, 16, 8)
+"""Of a block: lines of the cache, the more the better for fetching ahead, as long as the block fits the cache."""
 MOST_PARTS = 24
 """Each pair of parts is judged."""
 
@@ -69,14 +69,17 @@ def in_column_blocks(draft: Draft, sizes: Mapping[str, int]) -> Iterator[Draft]:
     blocked = together
     for loop in _parts(together.tree):
         if isinstance(loop, Loop) and isinstance(loop.body, Sequence) and together.is_parallel(loop.name):
-            blocked = _in_blocks(blocked, loop.name) or blocked
+            blocked = _in_blocks(blocked, loop, sizes) or blocked
     if blocked is not together:
         yield blocked
 
 
-def _in_blocks(draft: Draft, columns: str) -> Draft | None:
-    tiled = draft.then(Tile(((columns, COLUMNS),)))
-    apart = tiled and tiled.then(Distribute(columns))
+def _in_blocks(draft: Draft, loop: Loop, sizes: Mapping[str, int]) -> Draft | None:
+    ranges = [found for inner in loops(loop.body) if (found := _range(draft, inner, sizes))]
+    rows = max((high - low + 1 for low, high in ranges), default=1)
+    columns = next((count for count in COLUMNS if 8 * count * rows <= CACHE), COLUMNS[-1])
+    tiled = draft.then(Tile(((loop.name, columns),)))
+    apart = tiled and tiled.then(Distribute(loop.name))
     if apart is None or tiled is None:
         return None
     (block,) = tiled.new_loops(draft)
