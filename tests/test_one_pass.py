@@ -154,3 +154,12 @@ def test_stencils_by_slices_are_offered_tiles_of_several_sweeps(name: str) -> No
     kernel = KernelProblem.load(spec, {key: sizes[key] for key in wanted}, threads=2)
     assert any("wavefront" in str(schedule) and "vectorize" in str(schedule) for schedule in kernel.templates()[:3])
     assert kernel.fp is FloatingPoint.CONTRACT
+
+
+@pytest.mark.parametrize("name", ["moments", "range"])
+def test_threads_have_vectors_of_partial_results_of_one_number(tmp_path: Path, name: str) -> None:
+    kernel = problem(tmp_path, name)
+    first = kernel.templates()[0]
+    code = kernel.code(kernel.parse(str(first)))
+    assert "prange" in code
+    assert "_of_lanes(" in code
