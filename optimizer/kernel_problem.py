@@ -30,6 +30,7 @@ from optimizer.polyhedral.legality import Judgement, Legal, judge
 from optimizer.polyhedral.model import Model, model_of
 from optimizer.polyhedral.nest import Nest, Role
 from optimizer.polyhedral.order import instance_tuple
+from optimizer.polyhedral.reductions import ADDING, reduction_of
 from optimizer.polyhedral.repair import repair
 from optimizer.polyhedral.schedule import Schedule, nest_of, parse_schedule
 from optimizer.polyhedral.steps.reduce import Reduce
@@ -107,6 +108,8 @@ class KernelProblem:
         check_bounds(nest, sizes)
         _check_precision(nest, FloatingPoint(fp))
         nest = replace(nest, reassociates=FloatingPoint(fp) is FloatingPoint.REASSOCIATE)
+        if FloatingPoint(fp) is FloatingPoint.STRICT:
+            nest = replace(nest, free_sums=())
         _check_memory(kernel, nest, sizes, size)
         return cls(kernel, nest, dict(sizes), size, FloatingPoint(fp), threads or available_processors())
 
@@ -353,8 +356,10 @@ def _size_names(kernel: str, nest: Nest) -> tuple[str, ...]:
 
 
 def _check_precision(nest: Nest, fp: FloatingPoint) -> None:
-    if fp is FloatingPoint.STRICT and nest.free_sums:
-        line = nest.statement(nest.free_sums[0]).line
+    statements = [nest.statement(name) for name in nest.free_sums]
+    sums = [s for s in statements if (found := reduction_of(nest, s)) and found.operator in ADDING]
+    if fp is FloatingPoint.STRICT and sums:
+        line = sums[0].line
         raise UserError(
             f"--fp strict cannot hold for {nest.name}: in line {line} NumPy adds up in an order of its own; "
             "use --fp contract, or write that sum as a loop"

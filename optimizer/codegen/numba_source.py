@@ -7,7 +7,7 @@ import keyword
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from optimizer.codegen.backend import CodeOptions
+from optimizer.codegen.backend import CodeOptions, FloatingPoint
 from optimizer.codegen.fences import with_fences
 from optimizer.codegen.function_text import (
     OVERLAP,
@@ -106,12 +106,13 @@ def module_parts(nest: Nest, tree: Node, options: CodeOptions) -> ModuleParts:
     has_vectors = any(loop.vector != 1 for loop in loops_of(tree))
     if has_vectors:
         reserved |= names.all
+    is_strict = options.fp is FloatingPoint.STRICT
     loops = name_iterators(loops, nest, reserved | {"at"})
-    vectors = VectorText(nest, places, names)
+    vectors = VectorText(nest, places, names, is_strict=is_strict)
     if any(loop.packs for loop in loops_of(tree)):
         packed = write_packs(loops, nest, reserved | {"at"})
         loops, reserved = packed.loops, reserved | packed.buffers
-        vectors = VectorText(packed.nest, places, names, packed.buffers, packed.subscripts)
+        vectors = VectorText(packed.nest, places, names, packed.buffers, packed.subscripts, is_strict)
     if has_vectors:
         loops = write_register_tiles(loops, vectors, reserved | {"at"})
     loops = write_out_unrolled(loops, reserved | {"at"})

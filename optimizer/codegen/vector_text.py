@@ -25,6 +25,8 @@ OPERATIONS = (
     *("load", "gather", "store", "scatter", "splat", "minimum", "maximum", "sqrt", "select"),
     *("rounded_like", "load_masked", "gather_masked", "store_masked", "lanes_between", "to_boundary"),
     *("store_streaming", "fence"),
+    *("exp", "log", "tanh", "power", "minimum_or_nan", "maximum_or_nan"),
+    *("least_or_nan_of_lanes", "greatest_or_nan_of_lanes"),
     *("sum_of_lanes", "product_of_lanes", "least_of_lanes", "greatest_of_lanes"),
 )
 """Of `simd`, that generated code calls by name."""
@@ -52,6 +54,8 @@ class VectorText:
     """Arrays that hold a whole tile also where it is not full."""
     buffer_subscripts: frozenset[str] = frozenset()
     """Iterators of statements that are nothing else."""
+    is_strict: bool = False
+    """Whether each result must have the bits that the library's functions give."""
 
     def axis(self, loop: For | RegisterTile) -> VectorAxis:
         """Raises NoVectorForm when a scalar variable cannot become a vector."""
@@ -184,9 +188,10 @@ class VectorText:
         axis: VectorAxis,
         registers: Registers | None = None,
     ) -> VectorForm:
-        return VectorForm(
-            self.names, self.places, self.buffers, statement, arguments, values, subscripts, axis, registers
-        )
+        things = (*self.nest.arguments, *self.nest.arrays)
+        whole_numbers = frozenset(thing.name for thing in things if not thing.dtype.startswith("float"))
+        places = (self.names, self.places, self.buffers, self.is_strict, whole_numbers)
+        return VectorForm(*places, statement, arguments, values, subscripts, axis, registers)
 
     def _accumulated(self, call: Call, arguments: Mapping[str, Affine], form: VectorForm) -> str:
         """The assignment to an accumulator of what a statement reduces; empty where it has none.

@@ -12,7 +12,7 @@ from optimizer.codegen.python_text import expression_text
 from optimizer.codegen.registers import Registers
 from optimizer.codegen.statement_text import ScalarPlace, Subscripts, Substitution, affine_of, parsed
 from optimizer.polyhedral.nest import Statement
-from optimizer.polyhedral.vector_form import VECTOR_FUNCTIONS, VECTOR_OPERATORS
+from optimizer.polyhedral.vector_form import ROUNDED_ANEW, VECTOR_FUNCTIONS, VECTOR_OPERATORS, is_small_power
 
 
 class NoVectorForm(Exception):
@@ -72,7 +72,10 @@ class VectorForm:
     names: VectorNames
     places: Mapping[str, ScalarPlace]
     buffers: frozenset[str]
-    """As in `VectorText`, all three."""
+    is_strict: bool
+    """As in `VectorText`, all four."""
+    whole_numbers: frozenset[str]
+    """Arguments and arrays of anything but floating-point numbers."""
     statement: Statement
     arguments: Mapping[str, Affine]
     values: Mapping[str, Affine]
@@ -132,6 +135,8 @@ class VectorForm:
                 return self._load(node)
             case ast.BinOp(left, operator, right) if isinstance(operator, VECTOR_OPERATORS):
                 return ast.BinOp(self._number(left), operator, self._number(right))
+            case ast.BinOp(left, ast.Pow(), exponent) if is_small_power(node) and self._is_float(left):
+                return self._called("power", self._number(left), exponent)
             case ast.UnaryOp(ast.USub() | ast.UAdd() as operator, operand):
                 number = self._number(operand)
                 return ast.UnaryOp(operator, number) if isinstance(operator, ast.USub) else number
@@ -159,8 +164,12 @@ class VectorForm:
                 for operand in operands[1:]:
                     whole = self._called(name, whole, operand)
                 return whole
-            case "sqrt", [number]:
-                return self._called("sqrt", number)
+            case function, _ if function in ROUNDED_ANEW and self.is_strict:
+                raise NoVectorForm(f"vectors round {function} in another way than --fp strict allows")
+            case "minimum_or_nan" | "maximum_or_nan", [first, second] if self._is_float(node):
+                return self._called(name, first, second)
+            case "sqrt" | "exp" | "log" | "tanh", [number]:
+                return self._called(name, number)
             case "abs", [number]:
                 return ast.Call(ast.Name("abs", ast.Load()), [number], [])
             case _:
@@ -256,6 +265,11 @@ class VectorForm:
     def _moves(self, name: str) -> bool:
         """Whether a name of an iterator has another value in each lane."""
         return name in self.arguments and self.axis.iterator in names_in(self.arguments[name])
+
+    def _is_float(self, node: ast.expr) -> bool:
+        """Whether all that a value is computed from are floating-point numbers."""
+        subscripts = {name for part in ast.walk(node) if isinstance(part, ast.Subscript) for name in _names(part.slice)}
+        return self.whole_numbers.isdisjoint(_names(node) - subscripts)
 
     def _call(self, operation: str, *arguments: str) -> str:
         return f"{self.names.operations[operation]}({', '.join(arguments)})"

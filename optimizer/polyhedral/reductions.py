@@ -27,6 +27,12 @@ class Operator(StrEnum):
     PRODUCT = "*"
     LEAST = "min"
     GREATEST = "max"
+    LEAST_OR_NAN = "np.minimum"
+    GREATEST_OR_NAN = "np.maximum"
+
+
+ADDING = (Operator.SUM, Operator.PRODUCT)
+"""Those that round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +57,12 @@ def neutral_text(operator: Operator, dtype: str) -> str:
         case Operator.SUM | Operator.PRODUCT:
             number = str(int(operator is Operator.PRODUCT))
             return {"float64": f"{number}.0", "int64": number}.get(dtype, f"np.{dtype}({number})")
-        case Operator.LEAST | Operator.GREATEST if dtype in FLOATS:
-            number = "np.inf" if operator is Operator.LEAST else "-np.inf"
+        case _ if dtype in FLOATS:
+            number = "np.inf" if operator in (Operator.LEAST, Operator.LEAST_OR_NAN) else "-np.inf"
             return number if dtype == "float64" else f"np.{dtype}({number})"
-        case Operator.LEAST:
+        case Operator.LEAST | Operator.LEAST_OR_NAN:
             return f"np.{dtype}({_greatest(dtype)})"
-        case Operator.GREATEST:
+        case Operator.GREATEST | Operator.GREATEST_OR_NAN:
             # Numba takes the number itself for one without a sign.
             return f"np.{dtype}(np.{dtype}(-{_greatest(dtype)}) - 1)"
 
@@ -111,6 +117,11 @@ def _combined(element: str, whole: ast.expr, redefined: set[str]) -> tuple[Opera
         case ast.Call(ast.Name("min" | "max" as name), [first, second], []) if name not in redefined:
             # Python's min keeps its first argument where the other one is NaN, in any order of the others.
             return (Operator(name), second) if ast.unparse(first) == element else None
+        case ast.Call(ast.Attribute(ast.Name("np"), "minimum" | "maximum") as function, [first, second], []):
+            name = ast.unparse(function)
+            if name in redefined or ast.unparse(first) != element:
+                return None
+            return Operator(name), second
         case _:
             return None
 
@@ -169,7 +180,7 @@ def _is_whole(nest: Nest, statement: Statement, reduction: Reduction) -> bool:
     dtypes = {thing.name: thing.dtype for thing in (*nest.arguments, *nest.arrays)}
     dtypes |= dict.fromkeys((*nest.parameters, *statement.iterators), "int64")
     value = ast.parse(reduction.value, mode="eval").body
-    if reduction.operator in (Operator.LEAST, Operator.GREATEST):
+    if reduction.operator not in ADDING:
         # A wider value is cut off when it is stored, which does not keep the order of numbers.
         name = value.value if isinstance(value, ast.Subscript) else value
         return isinstance(name, ast.Name) and dtypes.get(name.id) == dtypes[reduction.array]

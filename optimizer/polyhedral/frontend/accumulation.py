@@ -20,6 +20,11 @@ class FreeSum(ast.AugAssign):
     """A sum or a product of floating-point numbers that NumPy does in an order of its own."""
 
 
+class FreeExtreme(ast.Assign):
+    """A least or a greatest floating-point number that NumPy finds in an order of its own: of zeros of both signs it
+    may be either."""
+
+
 @dataclass(frozen=True, slots=True)
 class Term:
     """What is accumulated: at each point of the result, one value for each point of the dimensions that vanish."""
@@ -84,11 +89,12 @@ class Accumulation:
         """`result = join(result, element)` for each; without a start, from the first element."""
         result = self.made(wanted, dtype, term.extents)
         self._start(term, result, start)
+        statement = FreeExtreme if dtype.startswith("float") else ast.Assign
         self._for_each(
             term,
             True,
             lambda at, along: [
-                ast.Assign([stored(result.element(at))], join(result.element(at), term.element(at, along)))
+                statement([stored(result.element(at))], join(result.element(at), term.element(at, along)))
             ],
         )
         return result

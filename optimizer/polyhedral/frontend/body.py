@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from optimizer.errors import SourceError
-from optimizer.polyhedral.frontend.accumulation import FreeSum
+from optimizer.polyhedral.frontend.accumulation import FreeExtreme, FreeSum
 from optimizer.polyhedral.frontend.affine import Condition, NotAffine, affine
 from optimizer.polyhedral.frontend.array_statements import ArrayStatements
 from optimizer.polyhedral.frontend.expressions import ExpressionReader, Reading
@@ -200,6 +200,8 @@ class FunctionWalker:
         rewritten = self.reader.value(value, reading)
         written, access = self._target(target)
         reading.add(access)
+        if isinstance(node, FreeExtreme):
+            self.free_sums.add(f"S{len(self.drafts)}")
         yield self._draft(ast.Assign([written], rewritten, lineno=node.lineno), node, reading, place)
 
     def _bind(self, name: str, value: ast.expr, place: Place) -> bool:
