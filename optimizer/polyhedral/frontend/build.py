@@ -8,6 +8,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
+from optimizer.errors import SourceError
 from optimizer.polyhedral.frontend.affine import Condition
 from optimizer.polyhedral.frontend.body import Draft, FunctionWalker
 from optimizer.polyhedral.frontend.bounds import Violation, find_violation, subscripted_arrays, within_bounds
@@ -84,14 +85,17 @@ def read_function(
         if is_reserved(argument.name):
             message = f"`{argument.name}` cannot be the name of an argument here"
             raise module.source.error(argument.node, message, "give it another name")
-    spelled = _spelled(module, function, signature)
+    spelled, meanings = _spelled(module, function, signature)
     names = _names_of(module, spelled)
     shapes = read_shapes(module, spelled, signature, names)
     ranks = {argument.name: argument.dimensions or () for argument in signature}
     unnamed = frozenset(symbol for symbol, array, k in shapes.symbols if ranks[array][k] is None)
-    return with_equal_sizes(
-        shapes, unnamed, examples or {}, lambda found: _walked(module, function, signature, found, unnamed)
-    )
+    try:
+        return with_equal_sizes(
+            shapes, unnamed, examples or {}, lambda found: _walked(module, function, signature, found, unnamed)
+        )
+    except SourceError as error:
+        raise error.with_names(meanings) from None
 
 
 def check_decorators(module: Module, function: ast.FunctionDef) -> None:
@@ -102,14 +106,26 @@ def check_decorators(module: Module, function: ast.FunctionDef) -> None:
             raise module.source.error(decorator, message, "only `jit`, `njit` and type checkers are read over")
 
 
-def _spelled(module: Module, function: ast.FunctionDef, signature: tuple[Signature, ...]) -> ast.FunctionDef:
-    """A copy of the function in which a name stands for one array all the time, as far as it can be told."""
+def _spelled(
+    module: Module, function: ast.FunctionDef, signature: tuple[Signature, ...]
+) -> tuple[ast.FunctionDef, dict[str, str]]:
+    """A copy of the function in which a name stands for one array all the time, as far as it can be told.
+
+    And what the names of its own were made for.
+    """
     spelled = without_tuples(module, function)
     arrays = [argument.name for argument in signature if argument.is_array]
-    fresh = FunctionNames.of(spelled, {*module.imports, *module.functions, *module.constants}).fresh
+    names = FunctionNames.of(spelled, {*module.imports, *module.functions, *module.constants})
+    meanings: dict[str, str] = {}
+
+    def fresh(name: str) -> str:
+        own = names.fresh(name)
+        meanings[own] = name
+        return own
+
     without_swaps(spelled, arrays, fresh)
     with_own_copies(spelled, arrays, fresh)
-    return spelled
+    return spelled, meanings
 
 
 def _names_of(module: Module, spelled: ast.FunctionDef) -> FunctionNames:
@@ -128,7 +144,7 @@ def _walked(
     unnamed: frozenset[str],
 ) -> Reading:
     """The function with these sizes of its arrays."""
-    spelled = _spelled(module, function, signature)
+    spelled, _ = _spelled(module, function, signature)
     names = _names_of(module, spelled)
     symbols = [symbol for symbol, _, _ in shapes.symbols]
     names.taken.update(symbols)

@@ -104,13 +104,13 @@ def _chosen(module: Module, name: str | None) -> ast.FunctionDef:
         return kernels[0]
     if not kernels:
         there = f" ({', '.join(module.functions)})" if module.functions else ""
-        raise UserError(f"no function with loops in {file}{there}")
+        raise UserError(f"no function with loops or statements over arrays in {file}{there}")
     names = ", ".join(kernel.name for kernel in kernels)
-    raise UserError(f"{file} has several functions with loops: {names}. Name one: {file}:{kernels[0].name}")
+    raise UserError(f"{file} could mean several functions: {names}. Name one: {file}:{kernels[0].name}")
 
 
 def _kernel_functions(module: Module) -> list[ast.FunctionDef]:
-    """Public functions with loops that no other function of the module calls."""
+    """Public functions with something to repeat that no other function of the module calls."""
     called = {
         node.func.id
         for name, function in module.functions.items()
@@ -124,12 +124,27 @@ def _kernel_functions(module: Module) -> list[ast.FunctionDef]:
         and name != "make_inputs"
         and name not in called
         and not is_stencil(module, function)
-        and _has_loops(function)
+        and (_has_loops(function) or _has_array_statements(function))
     ]
 
 
 def _has_loops(function: ast.FunctionDef) -> bool:
     return any(isinstance(node, ast.For | ast.While) for node in ast.walk(function))
+
+
+def _has_array_statements(function: ast.FunctionDef) -> bool:
+    """Whether there is a slice in it, `@`, a method or a function of a module, or an argument that is a whole array."""
+    arrays = {parameter.arg for parameter in function.args.args if isinstance(parameter.annotation, ast.Subscript)}
+    single = {
+        id(node.value) for node in ast.walk(function) if isinstance(node, ast.Subscript | ast.Attribute | ast.keyword)
+    }
+    return any(
+        isinstance(node, ast.Slice | ast.MatMult)
+        or (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute))
+        or (isinstance(node, ast.Name) and node.id in arrays and id(node) not in single)
+        for statement in function.body
+        for node in ast.walk(statement)
+    )
 
 
 def _covers(node: ast.FunctionDef, line: int) -> bool:
