@@ -13,17 +13,16 @@ their own, and compared with those of the first: how many kernels reach 90% of w
 
 from __future__ import annotations
 
-import csv
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any, TypeVar
+from typing import Any
 
 import click
-from pydantic import TypeAdapter
 
+from benchmarks.row_file import read_rows, write_rows
 from kernels import catalog
 from optimizer.budget import Limits
 from optimizer.errors import LoopwrightError
@@ -35,7 +34,6 @@ from optimizer.run import Run, resume, start
 from optimizer.trial import Trial
 from optimizer.verdict import Status
 
-T = TypeVar("T")
 RESULTS = Path(__file__).parent / "results"
 NEAR = 0.9
 PEERS, PEERS_SIZE = Path(__file__).parent / "peers.csv", "large"
@@ -111,9 +109,14 @@ def _compiled(trial: Trial) -> Mapping[str, Any]:
 def optimize(kernel: str, size: str, policy: str, plan: Plan, limits: Limits, directory: Path) -> Row:
     """Run one kernel, or go on with its run."""
     problem = KernelProblem.load(kernel, size)
+    return row_of(run_of(problem, policy, plan, limits, directory), problem)
+
+
+def run_of(problem: KernelProblem, policy: str, plan: Plan, limits: Limits, directory: Path) -> Run:
+    """The finished run in a directory: a new one, or the rest of the one that is there."""
     if (directory / "run.json").exists():
-        return row_of(resume(directory, machine=machine_of_times()), problem)
-    return row_of(start(kernel_specification(problem, policy, plan, limits), directory), problem)
+        return resume(directory, machine=machine_of_times())
+    return start(kernel_specification(problem, policy, plan, limits), directory)
 
 
 def markdown(rows: Sequence[Row], peers: Mapping[str, Peer]) -> str:
@@ -171,27 +174,17 @@ def near_best(rows: Iterable[Row], known: Mapping[str, Row]) -> str:
 
 def rows_of(file: Path) -> dict[str, Row]:
     """The rows of a file of results, by kernel; none if there is no such file."""
-    return {row.kernel: row for row in _read(Row, file)} if file.exists() else {}
+    return {row.kernel: row for row in read_rows(Row, file)}
 
 
 def peers_of(size: str) -> dict[str, Peer]:
     """What is known of others at a size, by kernel."""
-    return {peer.kernel: peer for peer in _read(Peer, PEERS)} if size == PEERS_SIZE else {}
-
-
-def _read(kind: type[T], file: Path) -> list[T]:
-    adapter = TypeAdapter(kind)
-    with file.open(newline="", encoding="utf-8") as lines:
-        return [adapter.validate_python(line) for line in csv.DictReader(lines)]
+    return {peer.kernel: peer for peer in read_rows(Peer, PEERS)} if size == PEERS_SIZE else {}
 
 
 def write(rows: Iterable[Row], file: Path) -> None:
     """One line a kernel, in order of their names."""
-    file.parent.mkdir(exist_ok=True)
-    with file.open("w", newline="", encoding="utf-8") as lines:
-        writer = csv.DictWriter(lines, [field.name for field in fields(Row)])
-        writer.writeheader()
-        writer.writerows(asdict(row) for row in sorted(rows, key=lambda row: row.kernel))
+    write_rows(Row, rows, file, order=lambda row: row.kernel)
 
 
 @click.command()

@@ -1,9 +1,11 @@
 """Micro-benchmarks of the engine (pytest-benchmark): `make bench`.
 
 What must hold: judging a six-step schedule below 100 ms at the 95th percentile over all kernels, `loopwright --help`
-below 0.3 s.
+below 0.3 s, `loopwright lint` of 500 lines of kernels below 1 s.
 """
 
+import ast
+import inspect
 import random
 import statistics
 import subprocess
@@ -16,6 +18,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from kernels import catalog
 from optimizer.errors import StepError
+from optimizer.lint import lint_source
 from optimizer.polyhedral.frontend import nest_of_file
 from optimizer.polyhedral.legality import judge
 from optimizer.polyhedral.model import Model
@@ -57,6 +60,19 @@ def test_legality_of_six_steps(benchmark: BenchmarkFixture) -> None:
         f"\n{len(times)} schedules: median {1000 * statistics.median(times):.1f} ms, p95 {1000 * ninety_fifth:.1f} ms"
     )
     assert ninety_fifth < 0.1
+
+
+def test_lint_of_500_lines(benchmark: BenchmarkFixture) -> None:
+    header = "import math\nimport numpy as np\nfrom jaxtyping import Float32, Float64, Int64\n"
+    functions = "\n\n".join(inspect.getsource(catalog.entry(name).load_function()) for name in catalog.names())
+    tree = ast.parse(header + functions)
+    last = max(node.end_lineno or 0 for node in tree.body if (node.end_lineno or 0) <= 500)
+    text = "\n".join((header + functions).splitlines()[:last])
+    report = benchmark.pedantic(lint_source, (text, "kernels.py"), rounds=5)
+    assert (report.findings, report.skipped) == ((), ())
+    if benchmark.stats is not None:
+        stats: Any = benchmark.stats.stats
+        assert stats.median < 1.0
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["kernels", "--help"]])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+
 
 class LoopwrightError(Exception):
     """Root of all errors that this project raises on purpose."""
@@ -23,6 +26,15 @@ class SourceError(UserError):
         caret = "".join(character if character == "\t" else " " for character in shown[:column]) + "^"
         lines = [f"{file}:{line}:{column + 1}: {message}", f"    {shown}", f"    {caret}"]
         super().__init__("\n".join([*lines, f"  {hint}"] if hint else lines))
+
+    def with_names(self, names: Mapping[str, str]) -> SourceError:
+        """The same in the user's own names, by those that were made for them."""
+
+        def spoken(text: str) -> str:
+            return re.sub(r"\w+", lambda word: names.get(word[0], word[0]), text)
+
+        place = {"file": self.file, "text": self.text, "hint": spoken(self.hint)}
+        return SourceError(spoken(self.message), line=self.line, column=self.column, **place)
 
 
 class CandidateError(LoopwrightError):

@@ -30,6 +30,7 @@ from optimizer.polyhedral.legality import Judgement, Legal, judge
 from optimizer.polyhedral.model import Model, model_of
 from optimizer.polyhedral.nest import Nest, Role
 from optimizer.polyhedral.order import instance_tuple
+from optimizer.polyhedral.reductions import ADDING, reduction_of
 from optimizer.polyhedral.repair import repair
 from optimizer.polyhedral.schedule import Schedule, nest_of, parse_schedule
 from optimizer.polyhedral.steps.reduce import Reduce
@@ -105,7 +106,10 @@ class KernelProblem:
     ) -> KernelProblem:
         """The problem for a nest; raises `UserError` for sizes at which it leaves its arrays or fills the memory."""
         check_bounds(nest, sizes)
+        _check_precision(nest, FloatingPoint(fp))
         nest = replace(nest, reassociates=FloatingPoint(fp) is FloatingPoint.REASSOCIATE)
+        if FloatingPoint(fp) is FloatingPoint.STRICT:
+            nest = replace(nest, free_sums=())
         _check_memory(kernel, nest, sizes, size)
         return cls(kernel, nest, dict(sizes), size, FloatingPoint(fp), threads or available_processors())
 
@@ -270,6 +274,8 @@ class KernelProblem:
             written=tuple(a.name for a in arguments if a.kind is ArgumentKind.ARRAY and a.name in written),
             sizes=dict(sizes),
             inputs=inputs,
+            has_array_statements=self.nest.has_array_statements,
+            has_free_sums=bool(self.nest.free_sums),
         )
 
     def check_sizes(self, candidate: Candidate) -> list[dict[str, int]]:
@@ -347,6 +353,17 @@ def _find(kernel: str) -> tuple[Nest, Mapping[str, Mapping[str, int]]]:
 
 def _size_names(kernel: str, nest: Nest) -> tuple[str, ...]:
     return nest.parameters if kernel not in catalog.names() else tuple(catalog.load(kernel).SIZES["mini"])
+
+
+def _check_precision(nest: Nest, fp: FloatingPoint) -> None:
+    statements = [nest.statement(name) for name in nest.free_sums]
+    sums = [s for s in statements if (found := reduction_of(nest, s)) and found.operator in ADDING]
+    if fp is FloatingPoint.STRICT and sums:
+        line = sums[0].line
+        raise UserError(
+            f"--fp strict cannot hold for {nest.name}: in line {line} NumPy adds up in an order of its own; "
+            "use --fp contract, or write that sum as a loop"
+        )
 
 
 def _check_memory(kernel: str, nest: Nest, sizes: Mapping[str, int], size: str) -> None:

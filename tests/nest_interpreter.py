@@ -58,7 +58,7 @@ def run(nest: Nest, arguments: Mapping[str, Any]) -> Any:
     space |= {**arguments, **sizes}
     for array in nest.arrays:
         if array.role is Role.LOCAL:
-            shape = tuple(eval(extent, {}, dict(sizes)) for extent in array.shape)
+            shape = tuple(max(0, eval(extent, {}, dict(sizes))) for extent in array.shape)
             space[array.name] = getattr(np, array.fill)(shape, dtype=array.dtype)
     exec("\n".join(nest.prologue), space)
     bodies = {statement.name: compile(statement.body, statement.name, "exec") for statement in nest.statements}

@@ -64,7 +64,7 @@ def test_several_functions_and_none_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("body", "place", "fragment"),
     [
-        ("    y[0] = x[0]\n", "", "no function with loops"),
+        ("    y[0] = x[0]\n", "", "no function with loops or statements over arrays"),
         ("    i = 0\n    while i < n:\n        y[i] = x[i]\n        i += 1\n", "mine.py:8:", "while"),
         ("    for i in range(n):\n        kernel(n, x, y)\n", "mine.py:8:", "kernel"),
         ("    for i in range(n):\n        y[idx[i]] = x[i]\n", "mine.py:8:", "idx"),

@@ -210,7 +210,7 @@ def test_json_of_a_run_has_what_the_design_names() -> None:
     best = accepted(1, 2.5)
     outcome = result([BASELINE, best, rejected(2)], best, measured(2.4))
     data = json.loads(json.dumps(run_json(FakeKernel(), outcome, Path("runs/x"), Path("/tmp/fast.py"))))
-    expected = "kernel size baseline_seconds best_seconds speedup interval selected_speedup schedule assurance"
+    expected = "kernel size baseline baseline_seconds best_seconds speedup interval selected_speedup schedule assurance"
     assert set(f"{expected} evaluations outcomes stop_reason run_dir export".split()) <= set(data)
     assert data["speedup"] == 2.4
     assert data["selected_speedup"] == 2.5

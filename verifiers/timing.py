@@ -225,6 +225,7 @@ class Timing:
         details = {
             "seconds": median(samples),
             "baseline_seconds": median(original),
+            "baseline": "numba" if report.is_original_compiled else "numpy",
             "threads": self.bench.threads,
             "size": dict(workload.sizes),
             "load": os.getloadavg()[0],

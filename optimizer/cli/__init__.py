@@ -19,6 +19,7 @@ COMMANDS: dict[str, str] = {
     "run": "optimizer.cli.run:run",
     "check": "optimizer.cli.check:check",
     "explain": "optimizer.cli.explain:explain",
+    "lint": "optimizer.cli.lint:lint",
     "kernels": "optimizer.cli.lists:kernels",
     "policies": "optimizer.cli.lists:policies",
     "verifiers": "optimizer.cli.lists:verifiers",

@@ -12,12 +12,19 @@ from optimizer.codegen.statement_text import ScalarPlace, Subscripts, Substituti
 from optimizer.polyhedral.nest import Nest
 from optimizer.polyhedral.reductions import Operator, Reduction, neutral_text, reduction_of
 
-PAIRWISE = {Operator.LEAST: "minimum", Operator.GREATEST: "maximum"}
+PAIRWISE = {
+    Operator.LEAST: "minimum",
+    Operator.GREATEST: "maximum",
+    Operator.LEAST_OR_NAN: "minimum_or_nan",
+    Operator.GREATEST_OR_NAN: "maximum_or_nan",
+}
 ACROSS = {
     Operator.SUM: "sum_of_lanes",
     Operator.PRODUCT: "product_of_lanes",
     Operator.LEAST: "least_of_lanes",
     Operator.GREATEST: "greatest_of_lanes",
+    Operator.LEAST_OR_NAN: "least_or_nan_of_lanes",
+    Operator.GREATEST_OR_NAN: "greatest_or_nan_of_lanes",
 }
 WIDE = ("float64", "int64")
 """What is combined with a number of these types gives one."""
@@ -25,11 +32,11 @@ WIDE = ("float64", "int64")
 
 def start_lines(nest: Nest, reducing: Reducing, operations: Mapping[str, str]) -> Iterator[str]:
     """The assignments of accumulators that hold nothing yet; `operations`: what the code calls those of `simd`."""
-    for accumulator in reducing.accumulators:
+    for accumulator in reducing.loop.accumulators:
         operator = _reduction(nest, accumulator).operator
         nothing = neutral_text(operator, nest.array(accumulator.array).dtype)
         for name in accumulator.names:
-            yield f"{name} = {operations['splat']}({nothing}, {reducing.lanes})"
+            yield f"{name} = {operations['splat']}({nothing}, {reducing.loop.vector})"
 
 
 def combination(nest: Nest, reduction: Reduction, name: str, value: ast.expr, operations: Mapping[str, str]) -> str:
@@ -40,7 +47,7 @@ def combination(nest: Nest, reduction: Reduction, name: str, value: ast.expr, op
             combined = ast.unparse(ast.BinOp(register, ast.Sub() if reduction.is_subtracted else ast.Add(), value))
         case Operator.PRODUCT:
             combined = ast.unparse(ast.BinOp(register, ast.Mult(), value))
-        case Operator.LEAST | Operator.GREATEST:
+        case _:
             combined = f"{operations[PAIRWISE[reduction.operator]]}({name}, {ast.unparse(value)})"
     if nest.array(reduction.array).dtype in WIDE:
         return combined
@@ -55,7 +62,7 @@ def end_lines(
     subscripts: Subscripts,
 ) -> Iterator[str]:
     """The assignments that combine accumulators with their elements."""
-    for accumulator in reducing.accumulators:
+    for accumulator in reducing.loop.accumulators:
         reduction, call = _reduction(nest, accumulator), accumulator.call
         statement = nest.statement(call.statement)
         values = dict(zip(statement.iterators, call.arguments, strict=True))
@@ -64,7 +71,7 @@ def end_lines(
         match reduction.operator:
             case Operator.SUM | Operator.PRODUCT as sign:
                 yield f"{element} {sign}= {across}({f' {sign} '.join(accumulator.names)})"
-            case Operator.LEAST | Operator.GREATEST as name:
+            case name:
                 pairwise = operations[PAIRWISE[name]]
                 whole = reduce(lambda one, other: f"{pairwise}({one}, {other})", accumulator.names)
                 yield f"{element} = {name}({element}, {across}({whole}))"

@@ -59,11 +59,25 @@ def export_module(
     original = free_name(f"original_{nest.name}", reserved)
     parts = _with_loops_apart(nest, parts, reserved | {original})
     check = _Check(nest, name, original, options, check_sizes or _sizes(nest))
+    decorated = decorator(replace(options, is_cached=True))
+    if_possible = ""
+    if nest.has_array_statements:
+        compiled = free_name("compiled_if_possible", reserved | {original})
+        if_possible, decorated = (
+            _IF_POSSIBLE.format(name=compiled, decorator=decorated.removeprefix("@")),
+            f"@{compiled}",
+        )
+        if not header.schedule:
+            # The original is what the user wrote, which is faster than its untouched loops where it calls BLAS.
+            parts = replace(
+                parts, constants="", checks="", operations={}, function=_original_function(nest, name, decorated)
+            )
     blocks = [
         _unformatted(parts.preamble) if parts.preamble.strip() else "",
+        if_possible,
         parts.checks,
         parts.function,
-        _unformatted(_original_function(nest, original, options)),
+        _unformatted(_original_function(nest, original, decorated)),
         *check.functions(reserved),
     ]
     simd = _simd_part(nest, parts)
@@ -71,9 +85,9 @@ def export_module(
         blocks.insert(0, simd.text + _aliases(parts.operations))
     imports = import_lines(
         f"{nest.preamble}\n{simd.imports}" if simd is not None else nest.preamble,
-        numba_names=numba_names(f"{parts.function}\n{nest.original}"),
+        numba_names=numba_names(f"{parts.function}\n{nest.original}") | ({"typeof"} if if_possible else set()),
         needs_numpy=True,
-        standard=("sys", "time"),
+        standard=("inspect", "sys", "time") if if_possible else ("sys", "time"),
     )
     whole = ModuleParts(
         imports, parts.constants, "", "", "", "\n\n\n".join(block.strip("\n") for block in blocks if block), {}
@@ -135,9 +149,9 @@ def _unformatted(text: str) -> str:
     return f"# fmt: off\n{text.strip()}\n# fmt: on"
 
 
-def _original_function(nest: Nest, name: str, options: CodeOptions) -> str:
+def _original_function(nest: Nest, name: str, decorated: str) -> str:
     text = re.sub(rf"\bdef {nest.name}\b", f"def {name}", function_source(nest.original, nest.name), count=1)
-    return f"{decorator(replace(options, is_cached=True))}\n{text}"
+    return f"{decorated}\n{text}"
 
 
 def _docstring(nest: Nest, header: ExportHeader) -> str:
@@ -259,6 +273,27 @@ def _random(dtype: str, size: str) -> str:
         return f"rng.integers(0, 4, {size}, dtype=np.{dtype})"
     return f"rng.uniform(0.5, 1.5, {size})" + ("" if dtype == "float64" else f".astype(np.{dtype})")
 
+
+_IF_POSSIBLE = '''\
+def {name}(function):
+    """The function compiled, or as it stands for types of arguments with which Numba does not know all of it."""
+    compiled = {decorator}(function)
+    signature, chosen = inspect.signature(function), {{}}
+
+    def call(*arguments, **named):
+        bound = signature.bind(*arguments, **named)
+        bound.apply_defaults()
+        types = tuple(typeof(argument) for argument in bound.args)
+        if types not in chosen:
+            try:
+                compiled.compile(types)
+                chosen[types] = compiled
+            except Exception:
+                chosen[types] = function
+        return chosen[types](*bound.args, **bound.kwargs)
+
+    return call
+'''
 
 _AGREE_EXACTLY = '''\
 def {agree}(first, second):

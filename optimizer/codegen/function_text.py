@@ -9,7 +9,7 @@ from importlib.resources import files
 
 import islpy as isl
 
-from optimizer.codegen.affine import Affine, AllOf
+from optimizer.codegen.affine import Affine, AllOf, largest, number
 from optimizer.codegen.isl_ast import condition_of, expression_of
 from optimizer.codegen.layout import if_lines, laid_out
 from optimizer.codegen.loop_text import INDENT
@@ -56,7 +56,7 @@ def head_lines(nest: Nest, places: dict[str, ScalarPlace], overlap_name: str) ->
         yield from laid_out(line, INDENT)
     for array in nest.arrays:
         if array.role is Role.LOCAL and array.private is None:
-            extents = [expression_text(shape_expression(nest, text)) for text in array.shape]
+            extents = [expression_text(_extent(nest, text)) for text in array.shape]
             yield from laid_out(
                 f"{array.name} = {allocation_text(array.fill or 'empty', array.dtype, extents)}", INDENT
             )
@@ -65,6 +65,13 @@ def head_lines(nest: Nest, places: dict[str, ScalarPlace], overlap_name: str) ->
         yield from laid_out(f"{place.name} = {allocation_text('empty', place.array.array.dtype, extents)}", INDENT)
         if place.name != scalar and scalar in names_before(nest):
             yield f"{INDENT}{place.name}[0] = {scalar}"
+
+
+def _extent(nest: Nest, text: str) -> Affine:
+    """Of a local array: not below 0, also where the kernel takes smaller sizes than it has elements for."""
+    expression = shape_expression(nest, text)
+    wanted = isl.Set(f"[{', '.join(nest.parameters)}] -> {{ : {text} >= 0 }}")
+    return expression if isl.Set(nest.context).is_subset(wanted) else largest(expression, number(0))
 
 
 def names_before(nest: Nest) -> set[str]:

@@ -46,7 +46,7 @@ def _broken(indent: str, target: str, value: ast.expr, line: str) -> list[str]:
     inner = indent + "    "
     if isinstance(value, ast.Call):
         opening = f"{indent}{target}{ast.get_source_segment(line, value.func)}("
-        arguments = [ast.get_source_segment(line, argument) or "" for argument in value.args]
+        arguments = [ast.get_source_segment(line, argument) or "" for argument in (*value.args, *value.keywords)]
         if len(inner + ", ".join(arguments)) <= LINE_LENGTH:
             return [opening, inner + ", ".join(arguments), f"{indent})"]
         return [opening, *(f"{inner}{argument}," for argument in arguments), f"{indent})"]

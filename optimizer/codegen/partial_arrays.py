@@ -83,6 +83,7 @@ class _Expansion:
         copies: dict[tuple[str, Operator], str] = {}
         elements: dict[tuple[str, Operator], list[isl.Set]] = {}
         statements: list[Statement] = []
+        free_sums: list[str] = []
 
         def changed(leaf: Leaf) -> Leaf:
             turn = f"({leaf.values[self.loop.name]}) mod {self.count}"
@@ -94,6 +95,8 @@ class _Expansion:
                 copies[key] = self.name(f"{reduction.array}_part")
             elements.setdefault(key, []).append(self.elements(leaf, reduction))
             statements.append(self.partial(leaf, reduction, copies[key], turn))
+            if leaf.statement in self.nest.free_sums:
+                free_sums.append(statements[-1].name)
             return replace(leaf, statement=statements[-1].name, values={**leaf.values, self.part: self.part})
 
         serial = replace(self.loop, is_parallel=False, from_ends=False, chunk=0, partials=1)
@@ -111,6 +114,7 @@ class _Expansion:
             self.nest,
             arrays=(*self.nest.arrays, *arrays),
             statements=(*self.nest.statements, *statements),
+            free_sums=(*self.nest.free_sums, *free_sums),
         )
         parallel = Loop(self.part, sequence_of(*starts, body), is_parallel=True)
         return nest, replace_loop(tree, self.loop.name, lambda _: sequence_of(parallel, *ends))

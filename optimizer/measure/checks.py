@@ -130,7 +130,7 @@ class Checker:
 
     def _check_plain(self, sizes: list[Mapping[str, int]]) -> None:
         tiny = [size for size in sizes if max(size.values(), default=0) <= LARGEST_PLAIN_SIZE]
-        kinds = [ValueKind.USUAL] if self._workload.may_reassociate else list(ValueKind)
+        kinds = [ValueKind.USUAL] if self._workload.is_reordered else list(ValueKind)
         first = self._command.seeds[0]
         forms = [Form.WATCHED if self._is_parallel or self._has_vectors else Form.PLAIN]
         forms += [Form.BACKWARD] if self._is_parallel else []
@@ -154,7 +154,7 @@ class Checker:
         place = f"as plain Python{', its parallel loops run backward' if form is Form.BACKWARD else ''} ({case})"
         guarded = GuardedArguments(self._references.values(case))
         results = self._call(form, guarded, place, reference.results, reference.seconds)
-        if self._workload.may_reassociate:
+        if self._workload.is_reordered:
             difference = scale_difference(results, reference.results, REORDERED_TOLERANCES)
         else:
             difference = bit_difference(results, reference.results)

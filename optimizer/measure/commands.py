@@ -194,6 +194,8 @@ class TimeReport:
     input_bytes: int
     other_load: float
     """Processors that were busy with something else meanwhile."""
+    is_original_compiled: bool = True
+    """Whether Numba can compile the original; else it runs as plain Python, with NumPy."""
 
 
 @dataclass(frozen=True, slots=True)

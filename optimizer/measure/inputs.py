@@ -14,6 +14,10 @@ from kernels import catalog
 from optimizer.errors import UserError
 from optimizer.measure.workload import ArgumentKind, ArgumentSpec, CatalogInputs, FileInputs, Workload
 
+DOMINANT_FROM = 100
+"""Rows of random square matrices from which on the diagonal dominates: without that, factorizations and solvers lose
+their digits at the sizes that are timed. Small ones, on which results are compared, have elements of one magnitude."""
+
 Values = dict[str, Any]
 """Arguments by name, in the order of the signature: C-contiguous arrays, Python ints, floats and bools."""
 
@@ -94,7 +98,12 @@ def _random_value(spec: ArgumentSpec, sizes: Mapping[str, int], rng: np.random.G
     shape = tuple(max(0, int(eval(text, {"__builtins__": {}}, dict(sizes)))) for text in spec.shape)
     dtype = np.dtype(spec.dtype)
     if dtype.kind == "f":
-        return rng.uniform(0.5, 1.5, shape).astype(dtype) if shape else float(rng.uniform(0.5, 1.5))
+        if not shape:
+            return float(rng.uniform(0.5, 1.5))
+        values = rng.uniform(0.5, 1.5, shape).astype(dtype)
+        if len(shape) == 2 and shape[0] == shape[1] >= DOMINANT_FROM:
+            values += shape[0] * np.eye(shape[0], dtype=dtype)
+        return values
     drawn = rng.integers(0, 2 if dtype.kind == "b" else 10, shape).astype(dtype)
     return drawn if shape else drawn.item()
 

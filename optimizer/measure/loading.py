@@ -25,6 +25,7 @@ from optimizer.errors import InfrastructureError
 from optimizer.measure.commands import Form
 from optimizer.measure.failure import WorkerFailure, described_error
 from optimizer.measure.races import WatchedFunction, watched
+from optimizer.measure.stencil_stand_in import stencil
 from optimizer.measure.widening import WIDER, widened
 from optimizer.measure.workload import Workload
 from optimizer.verdict import Reason
@@ -56,6 +57,8 @@ def compiled_original(workload: Workload, file: Path, arguments: tuple[Any, ...]
         compiled.compile(types)
     except Exception as error:
         # Numba fails with many kinds of exceptions; the original has to compile whatever the kind is.
+        if workload.has_array_statements:
+            return _load(workload.source, str(file), workload.function, {})
         raise InfrastructureError(f"Numba cannot compile the original {workload.function}: {_brief(error)}") from error
     return compiled
 
@@ -92,7 +95,9 @@ def plain_function(source: str, file: str, name: str, form: Form = Form.PLAIN) -
 
     Watched, it raises `RaceError` when two iterations of a parallel loop get in each other's way.
     """
-    numba_stand_in = SimpleNamespace(njit=_undecorated, jit=_undecorated, prange=range, get_num_threads=lambda: 3)
+    numba_stand_in = SimpleNamespace(
+        njit=_undecorated, jit=_undecorated, prange=range, stencil=stencil, get_num_threads=lambda: 3
+    )
     modules: dict[str, Any] = {"numba": numba_stand_in, "math": _TotalMath(), "numpy": _MarkedNumpy()}
     match form:
         case Form.BACKWARD:

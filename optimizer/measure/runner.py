@@ -102,6 +102,7 @@ class Runner:
         """`threads` is the most that any call may use."""
         self.worker, self._threads = worker, threads
         self._size = 0
+        self._compiled: set[str] = set()
 
     def load(self, guarded: GuardedArguments, step: Step, kept: Collection[str] = ()) -> None:
         """Hand over arguments; calls change the copy that the process makes of them.
@@ -128,10 +129,17 @@ class Runner:
     def build(self, code: Code, step: Step) -> str:
         """Make a function ready for the arguments that are loaded; its key for `call`."""
         command = BuildCommand(code.form, code.file, code.function, code.workload, self._memory(step))
-        key = self._request(command, step).get("key")
+        built = self._request(command, step)
+        key = built.get("key")
         if not isinstance(key, str):
             raise self._unbelievable(step, "it names no function")
+        if built.get("is_compiled"):
+            self._compiled.add(key)
         return key
+
+    def is_compiled(self, key: str) -> bool:
+        """Whether a function that was built is machine code; else Python runs it, with NumPy."""
+        return key in self._compiled
 
     def call(
         self,

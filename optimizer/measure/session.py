@@ -16,6 +16,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import numba
@@ -110,10 +111,10 @@ class Session:
         source = command.workload and (command.workload.source, command.workload.fastmath)
         identity = (command.form.value, command.file, command.function, source, types)
         key = hashlib.sha256(repr(identity).encode()).hexdigest()[:16]
-        self._functions.get(key, lambda: (command.form, _made(command, arguments)))
+        _, function = self._functions.get(key, lambda: (command.form, _made(command, arguments)))
         # The only place: a collection takes as long as many a call.
         gc.collect()
-        return {"key": key}
+        return {"key": key, "is_compiled": not isinstance(function, FunctionType)}
 
     def _call(self, command: CallCommand) -> CallReport:
         form, function = self._functions.get(command.key, _not_built)

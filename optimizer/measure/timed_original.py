@@ -41,6 +41,8 @@ class Reference:
     """Of that call."""
     overhead: float
     """What a call takes besides the function: restoring the arrays, by this process's clock."""
+    is_compiled: bool = True
+    """Whether Numba can compile the original; else it runs as plain Python, with NumPy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,7 @@ class TimedOriginal:
         """
         self._runner, self._memory, self._workload = runner, memory, workload
         self._seed, self._until = seed, until
+        self._is_compiled = True
         self.code = Code(Form.ORIGINAL, str(module), workload.function, workload)
         self.values = memory.values.get((workload.key, seed), lambda: make_values(workload, seed))
         self.guarded = GuardedArguments(self.values)
@@ -85,7 +88,7 @@ class TimedOriginal:
             nonlocal is_fresh
             is_fresh = True
             results, seconds = self._run_original(self.values)
-            return Reference(results, seconds, self._overhead())
+            return Reference(results, seconds, self._overhead(), self._is_compiled)
 
         return self._memory.references.get((self._workload.key, self._seed), run), is_fresh
 
@@ -110,7 +113,9 @@ class TimedOriginal:
         guarded.restore()
         step = self.step("the original")
         self._runner.load(guarded, step)
-        called = self._call(self._runner.build(self.code, step), step)
+        key = self._runner.build(self.code, step)
+        self._is_compiled = self._runner.is_compiled(key)
+        called = self._call(key, step)
         self._runner.receive(guarded, step)
         results = arrays_of(guarded.values, self._workload.written)
         results |= self._runner.returned(called.report, guarded, step, None)

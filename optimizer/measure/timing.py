@@ -108,6 +108,7 @@ class Stopwatch:
             calls=tuple(calls),
             input_bytes=bytes_of(self._original.values),
             other_load=other_load,
+            is_original_compiled=reference.is_compiled,
         )
 
     def _built(self, number: int) -> str:

@@ -40,7 +40,10 @@ class CatalogInputs:
 
 @dataclass(frozen=True, slots=True)
 class RandomInputs:
-    """Random values by the argument specifications: floats in [0.5, 1.5), integers in [0, 10), booleans."""
+    """Random values by the argument specifications: floats in [0.5, 1.5), integers in [0, 10), booleans.
+
+    The diagonal of a large square matrix of floats dominates.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,10 @@ class Workload:
     sizes: Mapping[str, int]
     """A value for each symbol in the shapes and for each argument that is a parameter."""
     inputs: CatalogInputs | RandomInputs | FileInputs
+    has_array_statements: bool = False
+    """Whether the original may call what Numba cannot compile: it runs as plain Python on NumPy then."""
+    has_free_sums: bool = False
+    """Whether the original adds up in an order that nothing says, as NumPy does."""
 
     @property
     def is_strict(self) -> bool:
@@ -77,6 +84,11 @@ class Workload:
     @property
     def may_reassociate(self) -> bool:
         return "reassoc" in self.fastmath
+
+    @property
+    def is_reordered(self) -> bool:
+        """Whether a candidate's sums may have another order than the original's."""
+        return self.may_reassociate or self.has_free_sums
 
     @property
     def key(self) -> str:

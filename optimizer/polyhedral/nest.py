@@ -123,6 +123,10 @@ class Nest:
     original: str
     """A stand-alone module (preamble and the untouched function without decorators and annotations)."""
     file: str = "<function>"
+    free_sums: tuple[str, ...] = ()
+    """Statements whose sums or products have no order of their own in the source: `np.sum`, `@` and their like."""
+    has_array_statements: bool = False
+    """Whether statements over whole arrays became loops, so that Numba may not know the original's functions."""
     reassociates: bool = False
     """Whether floating-point numbers may be combined in another order than the source's: the caller's choice."""
 

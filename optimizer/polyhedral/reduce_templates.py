@@ -24,6 +24,8 @@ from optimizer.polyhedral.tree import Loop, Node, Sequence, leaves, loops
 ROWS = 8
 """In a block, of which the parts of a loop run one after the other: it stays in the cache, and rows share what is
 loaded for all of them."""
+NUMBERS = 4096
+"""In a block of a loop without loops inside: many times the vectors of partial results that it begins and ends with."""
 
 
 def shared_reductions(draft: Draft, threads: int, *, several_parts: bool) -> Iterator[Draft]:
@@ -63,7 +65,8 @@ def _has_parts(loop: Loop) -> bool:
 
 def _on_threads(draft: Draft, loop: str, threads: int) -> Draft | None:
     """With blocks of the iterations of a loop on threads, each of which has its own copy of what they reduce."""
-    tiled = draft.then(Tile(((loop, ROWS),)))
+    rows = ROWS if any(loops(loop_named(draft.tree, loop).body)) else NUMBERS
+    tiled = draft.then(Tile(((loop, rows),)))
     if tiled is None:
         return None
     (blocks,) = tiled.new_loops(draft)
@@ -71,7 +74,9 @@ def _on_threads(draft: Draft, loop: str, threads: int) -> Draft | None:
 
 
 def _in_rows(draft: Draft, loop: str, threads: int) -> Draft | None:
-    """The same, with the parts of the loop apart in each block, several rows at once."""
+    """The same, with the parts of the loop apart in each block, several rows at once; None without loops inside it."""
+    if not any(loops(loop_named(draft.tree, loop).body)):
+        return None
     shared = _on_threads(draft, loop, threads)
     apart = shared and (shared.then(Distribute(loop)) or shared)
     if shared is None or apart is None:

@@ -1,7 +1,8 @@
 """Statements that only add to an element, or multiply it, or keep the least or greatest: their order may not matter.
 
 It does not matter for whole numbers, which wrap around. Floating-point numbers round, and zeros have signs, so that
-their order is free only where the caller allows another rounding (`Nest.reassociates`).
+their order is free only where the caller allows another rounding (`Nest.reassociates`), or where the source gives none
+(`Nest.free_sums`).
 """
 
 from __future__ import annotations
@@ -26,6 +27,12 @@ class Operator(StrEnum):
     PRODUCT = "*"
     LEAST = "min"
     GREATEST = "max"
+    LEAST_OR_NAN = "np.minimum"
+    GREATEST_OR_NAN = "np.maximum"
+
+
+ADDING = (Operator.SUM, Operator.PRODUCT)
+"""Those that round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +57,12 @@ def neutral_text(operator: Operator, dtype: str) -> str:
         case Operator.SUM | Operator.PRODUCT:
             number = str(int(operator is Operator.PRODUCT))
             return {"float64": f"{number}.0", "int64": number}.get(dtype, f"np.{dtype}({number})")
-        case Operator.LEAST | Operator.GREATEST if dtype in FLOATS:
-            number = "np.inf" if operator is Operator.LEAST else "-np.inf"
+        case _ if dtype in FLOATS:
+            number = "np.inf" if operator in (Operator.LEAST, Operator.LEAST_OR_NAN) else "-np.inf"
             return number if dtype == "float64" else f"np.{dtype}({number})"
-        case Operator.LEAST:
+        case Operator.LEAST | Operator.LEAST_OR_NAN:
             return f"np.{dtype}({_greatest(dtype)})"
-        case Operator.GREATEST:
+        case Operator.GREATEST | Operator.GREATEST_OR_NAN:
             # Numba takes the number itself for one without a sign.
             return f"np.{dtype}(np.{dtype}(-{_greatest(dtype)}) - 1)"
 
@@ -110,6 +117,11 @@ def _combined(element: str, whole: ast.expr, redefined: set[str]) -> tuple[Opera
         case ast.Call(ast.Name("min" | "max" as name), [first, second], []) if name not in redefined:
             # Python's min keeps its first argument where the other one is NaN, in any order of the others.
             return (Operator(name), second) if ast.unparse(first) == element else None
+        case ast.Call(ast.Attribute(ast.Name("np"), "minimum" | "maximum") as function, [first, second], []):
+            name = ast.unparse(function)
+            if name in redefined or ast.unparse(first) != element:
+                return None
+            return Operator(name), second
         case _:
             return None
 
@@ -158,7 +170,8 @@ def free_reduction(nest: Nest, statement: Statement) -> Reduction | None:
     if found is None:
         return None
     dtype = nest.array(found.array).dtype
-    is_free = nest.reassociates if dtype in FLOATS else dtype in WHOLE and _is_whole(nest, statement, found)
+    may_round = nest.reassociates or statement.name in nest.free_sums
+    is_free = may_round if dtype in FLOATS else dtype in WHOLE and _is_whole(nest, statement, found)
     return found if is_free else None
 
 
@@ -167,7 +180,7 @@ def _is_whole(nest: Nest, statement: Statement, reduction: Reduction) -> bool:
     dtypes = {thing.name: thing.dtype for thing in (*nest.arguments, *nest.arrays)}
     dtypes |= dict.fromkeys((*nest.parameters, *statement.iterators), "int64")
     value = ast.parse(reduction.value, mode="eval").body
-    if reduction.operator in (Operator.LEAST, Operator.GREATEST):
+    if reduction.operator not in ADDING:
         # A wider value is cut off when it is stored, which does not keep the order of numbers.
         name = value.value if isinstance(value, ast.Subscript) else value
         return isinstance(name, ast.Name) and dtypes.get(name.id) == dtypes[reduction.array]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import permutations
 
 import islpy as isl
 
 from optimizer.polyhedral.draft import Draft
-from optimizer.polyhedral.locality import strides
+from optimizer.polyhedral.locality import extents, strides
 from optimizer.polyhedral.packable import packable_reads, tile_leaves
 from optimizer.polyhedral.steps.distribute import Distribute
 from optimizer.polyhedral.steps.pack import Pack
@@ -57,19 +58,21 @@ class Accumulation:
         return (*self.others, self.rows, self.columns, self.depth)
 
 
-def register_tilings(draft: Draft, shape: tuple[int, int], threads: int) -> Iterator[Draft]:
+def register_tilings(draft: Draft, shape: tuple[int, int], sizes: Mapping[str, int], threads: int) -> Iterator[Draft]:
     """The draft with a register tile in every chain that can have one, first those that read copies, then for each
     depth those that read the arrays; none where no chain can."""
     for depth in (0, *DEPTHS):
         tiled = draft
         for chain in tuple(chains(draft.tree)):
-            packed = None if depth != 0 else _packed(tiled, chain, shape, threads)
+            packed = None if depth != 0 else _packed(tiled, chain, shape, sizes, threads)
             tiled = packed or _tiled(tiled, chain, shape, depth or None, threads) or tiled
         if tiled is not draft:
             yield tiled
 
 
-def _packed(draft: Draft, chain: tuple[Loop, ...], shape: tuple[int, int], threads: int) -> Draft | None:
+def _packed(
+    draft: Draft, chain: tuple[Loop, ...], shape: tuple[int, int], sizes: Mapping[str, int], threads: int
+) -> Draft | None:
     """Blocks of rows run on threads; in each, panels of columns; for each, the tiles of the block. Each reads copies:
     of the columns, one for all threads, and of the rows, one for a block."""
     if _has_threads_outside(draft, chain):
@@ -77,7 +80,9 @@ def _packed(draft: Draft, chain: tuple[Loop, ...], shape: tuple[int, int], threa
     for found in _accumulations(draft, chain):
         if found.others:
             continue
-        block = PACKED_ROWS if threads <= FEW_THREADS and _share(draft, found.rows) == "blocks" else FEW_PACKED_ROWS
+        block = FEW_PACKED_ROWS
+        if threads <= FEW_THREADS and _share(draft, found.rows) == "blocks":
+            block = _rows_of_a_block(draft, chain, found.rows, shape[0], sizes, threads)
         ordered = _arranged(draft, found.order, tuple(loop.name for loop in chain))
         cut = ordered and ordered.then(Tile(((found.depth, PACKED_DEPTH), (found.rows, block))))
         if cut is None:
@@ -105,12 +110,24 @@ def _packed(draft: Draft, chain: tuple[Loop, ...], shape: tuple[int, int], threa
     return None
 
 
+def _rows_of_a_block(
+    draft: Draft, chain: tuple[Loop, ...], rows: str, height: int, sizes: Mapping[str, int], threads: int
+) -> int:
+    """At most `PACKED_ROWS`, and as many as give every thread equally many blocks; a multiple of a tile's height."""
+    leaf = next(leaves(chain[-1]))
+    count = extents(draft.model, leaf.statement, sizes).get(leaf.values[rows])
+    if not count:
+        return PACKED_ROWS
+    blocks = math.ceil(count / PACKED_ROWS / threads) * threads
+    return min(PACKED_ROWS, max(1, math.ceil(count / blocks / height)) * height)
+
+
 def _reads_that_move(draft: Draft, inside: str, along: str) -> dict[str, bool]:
     """For each array that register tiles inside a loop read, whether some read moves along another loop."""
     found: dict[str, bool] = {}
     for leaf in tile_leaves(loop_named(draft.tree, inside)):
         statement = draft.model.nest.statement(leaf.statement)
-        jumps = dict(zip(statement.accesses, strides(draft.model, leaf, along), strict=False))
+        jumps = dict(zip(statement.accesses, strides(draft.model.nest, leaf, along), strict=False))
         for access in packable_reads(statement):
             found[access.array] = found.get(access.array, False) or jumps.get(access, 1.0) != 0
     return found
@@ -218,13 +235,14 @@ def _with_copies(blocked: Blocked) -> Blocked | None:
 def _update(draft: Draft, names: list[str], shape: tuple[int, int]) -> Draft | None:
     """With a register tile in the perfect nest of these loops, other statements taken out of it."""
     for rows, columns, depth in permutations(names, 3):
-        inside = tuple(leaves(loop_named(draft.tree, rows)))
-        if all(_accumulates(draft, leaf, rows, columns, depth) for leaf in inside):
-            return draft.then(RegisterTile(((rows, shape[0]), (columns, shape[1]))))
-        if any(_accumulates(draft, leaf, rows, columns, depth) for leaf in inside):
-            apart = draft.then(*(Distribute(name) for name in reversed(names)))
-            if apart is not None:
-                return apart.then(RegisterTile(((rows, shape[0]), (columns, shape[1]))))
+        inside = tuple(leaves(loop_named(draft.tree, names[0])))
+        found = [_accumulates(draft, leaf, rows, columns, depth) for leaf in inside]
+        if not any(found):
+            continue
+        apart = draft if all(found) else draft.then(*(Distribute(name) for name in reversed(names)))
+        arranged = apart and _arranged(apart, (rows, columns, depth), tuple(names))
+        if arranged is not None:
+            return arranged.then(RegisterTile(((rows, shape[0]), (columns, shape[1]))))
     return None
 
 
@@ -286,7 +304,7 @@ def _accumulations(draft: Draft, chain: tuple[Loop, ...]) -> Iterator[Accumulati
 def _written_jump(draft: Draft, leaf: Leaf, loop: str) -> float:
     """How far what a statement writes moves with a loop."""
     accesses = draft.model.nest.statement(leaf.statement).accesses
-    jumps = strides(draft.model, leaf, loop)
+    jumps = strides(draft.model.nest, leaf, loop)
     return next((jump for access, jump in zip(accesses, jumps, strict=False) if access.is_write), -1.0)
 
 

@@ -16,7 +16,9 @@ from typing import cast
 import joblib
 
 from optimizer.polyhedral.column_templates import in_columns
+from optimizer.polyhedral.counting import bytes_of
 from optimizer.polyhedral.draft import Draft
+from optimizer.polyhedral.fuse_templates import one_pass_orders
 from optimizer.polyhedral.jam_templates import jams
 from optimizer.polyhedral.locality import START_OF_THREADS, iteration_price, tree_price
 from optimizer.polyhedral.model import Model, model_of
@@ -35,10 +37,16 @@ from optimizer.polyhedral.steps.structure import around, chains, loop_named
 from optimizer.polyhedral.steps.tile import Tile
 from optimizer.polyhedral.steps.vectorize import Vectorize
 from optimizer.polyhedral.steps.wavefront import Wavefront
+from optimizer.polyhedral.stream_templates import LEAST_BYTES, in_pieces, streamed
 from optimizer.polyhedral.tree import Leaf, Loop, Node, Sequence, find_loop, leaves, loops, show
+from optimizer.polyhedral.vector_form import ROUNDED_ANEW, VECTOR_FUNCTIONS
 
 TILES: tuple[tuple[int, ...], ...] = ((64, 64, 64, 64), (), (32, 32, 32, 32), (8, 64, 512, 512), (16, 32, 256, 256))
 """Tile sizes from the outermost loop of a chain in, those that pay most often first; none is no tiling."""
+
+
+BEFORE_STREAMS = 3
+"""How many members of a family come before those that write large arrays past the caches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +66,12 @@ def templates(
     `register_tile` are the rows and columns that the machine's registers hold. `jobs` processes find the members of the
     families; how many they are changes nothing in the answer.
     """
-    orders = [Schedule(order.steps) for order in _orders(model)]
+    plain = tuple(_orders(model))
+    known = {show(order.tree) for order in plain}
+    passes = [(order, share) for order, share in one_pass_orders(plain[:2], sizes) if show(order.tree) not in known]
+    orders = [*((Schedule(order.steps), 1.0) for order in plain), *((Schedule(o.steps), share) for o, share in passes)]
     found = joblib.Parallel(n_jobs=min(jobs, len(orders)))(
-        joblib.delayed(family_of)(model.nest, order, sizes, threads, register_tile) for order in orders
+        joblib.delayed(family_of)(model.nest, order, sizes, threads, register_tile, share) for order, share in orders
     )
     families = sorted(cast("list[Family]", found), key=lambda family: family.price)
     in_turn = chain.from_iterable(zip_longest(*(family.members for family in families)))
@@ -71,23 +82,53 @@ def templates(
 
 
 def family_of(
-    nest: Nest, order: Schedule, sizes: Mapping[str, int], threads: int, register_tile: tuple[int, int]
+    nest: Nest,
+    order: Schedule,
+    sizes: Mapping[str, int],
+    threads: int,
+    register_tile: tuple[int, int],
+    share_of_bytes: float = 1.0,
 ) -> Family:
-    """The family of one legal order of the loops, with the lowest price among its members."""
+    """The family of one legal order of the loops, with the lowest price among its members.
+
+    `share_of_bytes` is what it moves of the bytes that the original moves, where it is of few passes over memory.
+    """
     model = model_of(nest)
     tree = order.apply(nest)
     start = Draft(model_for(model, tree), order.steps, tree)
     blocked = eliminations(start, register_tile, threads)
-    in_registers = register_tilings(start, register_tile, threads)
+    in_registers = register_tilings(start, register_tile, sizes, threads)
     jammed = (both for draft in (*in_registers, start) for both in (*jams(draft, sizes, threads), draft))
     together, shared = (tuple(shared_reductions(start, threads, several_parts=each)) for each in (True, False))
-    vectors = (each for draft in (*shared, start) for each in vector_reductions(draft))
+    vectors = tuple(each for draft in (*shared, start) for each in vector_reductions(draft))
+    first = vectors if share_of_bytes < 1.0 or (shared and _has_total(start)) else ()
     sweeps = (*time_tilings(start, threads), *plane_tilings(start, threads))
-    tilings = _distinct((*together, *sweeps, *blocked, *jammed, *shared, *vectors, *_tilings(start)))
+    tilings = _distinct((*first, *together, *sweeps, *blocked, *jammed, *shared, *vectors, *_tilings(start)))
     threaded = [_threaded(tiled, sizes) if threads > 1 else tiled for tiled in tilings]
     drafts = [*chain.from_iterable(map(_with_vectors, threaded)), *threaded]
+    drafts[BEFORE_STREAMS:BEFORE_STREAMS] = _streamed(start, threaded[0], sizes, threads)
     price = min(tree_price(draft.model, draft.tree, sizes, draft.is_parallel, threads) for draft in drafts)
-    return Family(price, tuple((Schedule(draft.steps), show(draft.tree)) for draft in drafts))
+    return Family(price * share_of_bytes, tuple((Schedule(draft.steps), show(draft.tree)) for draft in drafts))
+
+
+def _has_total(draft: Draft) -> bool:
+    """Whether no loop of some part can run on threads as it is: what it reduces is one number."""
+    return any(
+        not any(draft.is_parallel(loop.name) for loop in loops(part))
+        for part in (draft.tree.parts if isinstance(draft.tree, Sequence) else (draft.tree,))
+        if isinstance(part, Loop)
+    )
+
+
+def _streamed(order: Draft, first: Draft, sizes: Mapping[str, int], threads: int) -> Iterator[Draft]:
+    """The first member of a family, and the order in pieces, with large arrays written past the caches."""
+    nest = order.model.nest
+    written = {access.array for statement in nest.statements for access in statement.accesses if access.is_write}
+    large = [a.name for a in nest.arrays if a.name in written and bytes_of(nest, a, sizes) >= LEAST_BYTES]
+    pieces = in_pieces(order) if large else None
+    if pieces is not None:
+        yield from streamed(_threaded(pieces, sizes) if threads > 1 else pieces, large)
+    yield from streamed(first, large)
 
 
 def _orders(model: Model) -> Iterator[Draft]:
@@ -217,8 +258,8 @@ def _threaded(draft: Draft, sizes: Mapping[str, int]) -> Draft:
 
 
 def _with_vectors(draft: Draft) -> Iterator[Draft]:
-    """The draft with vectors where statements choose between values, which compilers rarely turn into vectors; all else
-    they do by themselves."""
+    """The draft with vectors where statements choose between values, or call functions like `exp`, of which compilers
+    rarely make vectors; all else they do by themselves."""
     result = draft
     for *_, innermost in tuple(chains(draft.tree)):
         statements = {leaf.statement for leaf in leaves(innermost)}
@@ -244,7 +285,9 @@ def _vectorized(draft: Draft, loop: str) -> Draft | None:
 
 def _chooses(body: str) -> bool:
     return any(
-        isinstance(node, ast.IfExp) or (isinstance(node, ast.Name) and node.id in ("min", "max"))
+        isinstance(node, ast.IfExp)
+        or (isinstance(node, ast.Name) and node.id in ("min", "max"))
+        or (isinstance(node, ast.Call) and VECTOR_FUNCTIONS.get(ast.unparse(node.func)) in ROUNDED_ANEW)
         for node in ast.walk(ast.parse(body))
     )
 

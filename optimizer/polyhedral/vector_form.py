@@ -11,9 +11,23 @@ VECTOR_TYPES = frozenset({"float64", "float32", "int64", "int32"})
 VECTOR_OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div)
 VECTOR_FUNCTIONS = {
     **{"min": "minimum", "max": "maximum", "abs": "abs", "np.abs": "abs", "np.absolute": "abs"},
-    **{"math.sqrt": "sqrt", "np.sqrt": "sqrt"},
+    **{"np.minimum": "minimum_or_nan", "np.maximum": "maximum_or_nan"},
+    **{f"{module}.{name}": name for module in ("math", "np") for name in ("sqrt", "exp", "log", "tanh")},
 }
 """As kernels call them -> the operation on vectors."""
+ROUNDED_ANEW = frozenset({"exp", "log", "tanh"})
+"""Of those operations, the ones that may round to another neighbour of the true value than the library's function."""
+LARGEST_POWER = 4
+"""Of the whole exponents that are written out as multiplications, as compilers do it too."""
+
+
+def is_small_power(node: ast.BinOp) -> bool:
+    """Whether it is a square or the like."""
+    match node:
+        case ast.BinOp(op=ast.Pow(), right=ast.Constant(value=int() as exponent)):
+            return not isinstance(exponent, bool) and 2 <= exponent <= LARGEST_POWER
+        case _:
+            return False
 
 
 def obstacle(nest: Nest, statement: Statement) -> str:
@@ -35,7 +49,8 @@ def obstacle(nest: Nest, statement: Statement) -> str:
             case ast.Subscript():
                 return ""
             case ast.BinOp(op=operator) if not isinstance(operator, VECTOR_OPERATORS) and _reads(node, touched):
-                return ast.unparse(node)
+                if not is_small_power(node):
+                    return ast.unparse(node)
             case ast.AugAssign(op=operator) if not isinstance(operator, VECTOR_OPERATORS):
                 return ast.unparse(node)
             case ast.Call(func=function) if _reads(node, touched):

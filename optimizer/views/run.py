@@ -61,6 +61,7 @@ def run_json(problem: Any, result: RunResult, directory: Path, export: Path | No
     return {
         "kernel": problem.name,
         "size": dict(problem.sizes),
+        "baseline": kernel_baseline(result),
         "baseline_seconds": baseline_seconds,
         "best_seconds": best_seconds,
         "speedup": measured.score if measured else 1.0,
@@ -69,6 +70,17 @@ def run_json(problem: Any, result: RunResult, directory: Path, export: Path | No
         "schedule": result.winner.candidate.text,
         **shared,
     }
+
+
+BASELINES = {"numba": "the function compiled by Numba", "numpy": "the function as it is: Numba cannot compile it"}
+"""What the original is that times are compared with."""
+
+
+def kernel_baseline(result: RunResult) -> str | None:
+    """`numba` or `numpy`; None when nothing was timed."""
+    measurements = (trial.measurement for trial in result.trials)
+    known = (found.details.get("baseline") for found in measurements if found)
+    return next((baseline for baseline in known if baseline), None)
 
 
 def kernel_seconds(result: RunResult) -> tuple[float | None, float | None]:
@@ -122,6 +134,8 @@ def _facts(problem: Any, result: RunResult, limit_seconds: float | None) -> list
                 share = limit_seconds / best
                 times += f"; this machine's limit is about {seconds_text(limit_seconds)} ({share:.0%} of it reached)"
             lines.append(times)
+        if baseline := kernel_baseline(result):
+            lines.append(f"  baseline   {baseline}: {BASELINES[baseline]}")
         lines.append(f"  schedule   {winner.candidate.text or '(the original)'}")
     if winner.number and winner.assurance:
         lines.append(f"  assurance  {winner.assurance}")

@@ -12,14 +12,19 @@ only a store converts to the type of an array.
 from optimizer.codegen.simd.alignment import to_boundary
 from optimizer.codegen.simd.arithmetic import (
     greatest_of_lanes,
+    greatest_or_nan_of_lanes,
     least_of_lanes,
+    least_or_nan_of_lanes,
     maximum,
+    maximum_or_nan,
     minimum,
+    minimum_or_nan,
     product_of_lanes,
     select,
     sqrt,
     sum_of_lanes,
 )
+from optimizer.codegen.simd.functions import exp, log, power, tanh
 from optimizer.codegen.simd.memory import (
     gather,
     gather_masked,
@@ -30,19 +35,28 @@ from optimizer.codegen.simd.memory import (
     store,
     store_masked,
 )
+from optimizer.codegen.simd.streaming import fence, store_streaming
 from optimizer.codegen.simd.vector import Vector, rounded_like, splat
 
 __all__ = [
     "Vector",
+    "exp",
+    "fence",
     "gather",
     "gather_masked",
     "greatest_of_lanes",
+    "greatest_or_nan_of_lanes",
     "lanes_between",
     "least_of_lanes",
+    "least_or_nan_of_lanes",
     "load",
     "load_masked",
+    "log",
     "maximum",
+    "maximum_or_nan",
     "minimum",
+    "minimum_or_nan",
+    "power",
     "product_of_lanes",
     "rounded_like",
     "scatter",
@@ -51,6 +65,8 @@ __all__ = [
     "sqrt",
     "store",
     "store_masked",
+    "store_streaming",
     "sum_of_lanes",
+    "tanh",
     "to_boundary",
 ]

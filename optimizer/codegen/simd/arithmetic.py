@@ -26,6 +26,16 @@ def maximum(first: Any, second: Any) -> Any:
     return by_lane(max)(first, second)
 
 
+def minimum_or_nan(first: Any, second: Any) -> Any:
+    """NumPy's `minimum`: NaN where one of them is."""
+    return by_lane(np.minimum)(first, second)
+
+
+def maximum_or_nan(first: Any, second: Any) -> Any:
+    """NumPy's `maximum`: NaN where one of them is."""
+    return by_lane(np.maximum)(first, second)
+
+
 def sqrt(vector: Any) -> Any:
     return by_lane(np.sqrt)(vector)
 
@@ -53,6 +63,16 @@ def least_of_lanes(vector: Any) -> Any:
 def greatest_of_lanes(vector: Any) -> Any:
     """The greatest number, of halves as the sum, with Python's `max`."""
     return _across(max, vector)
+
+
+def least_or_nan_of_lanes(vector: Any) -> Any:
+    """The least number, of halves as the sum, with NumPy's `minimum`."""
+    return _across(np.minimum, vector)
+
+
+def greatest_or_nan_of_lanes(vector: Any) -> Any:
+    """The greatest number, of halves as the sum, with NumPy's `maximum`."""
+    return _across(np.maximum, vector)
 
 
 def _across(function: Callable[..., Any], vector: Any) -> Any:
@@ -161,6 +181,14 @@ def second_if(sign: str) -> Callable[..., Any]:
     return lambda builder, first, second: builder.select(comparison(sign)(builder, second, first), second, first)
 
 
+def first_if_nan_or(sign: str) -> Callable[..., Any]:
+    def emit(builder: Any, first: Any, second: Any) -> Any:
+        is_first = builder.or_(builder.fcmp_unordered("uno", first, first), comparison(sign)(builder, first, second))
+        return builder.select(is_first, first, second)
+
+    return emit
+
+
 def intrinsic(name: str) -> Callable[..., Any]:
     def emit(builder: Any, vector: Any) -> Any:
         bits = 64 if isinstance(vector.type.element, ir.DoubleType) else 32
@@ -200,7 +228,11 @@ lane_by_lane(abs, abs, magnitude, arity=1)
 lane_by_lane(sqrt, math.sqrt, intrinsic("sqrt"), arity=1)
 lane_by_lane(minimum, min, second_if("<"))
 lane_by_lane(maximum, max, second_if(">"))
+lane_by_lane(minimum_or_nan, min, first_if_nan_or("<="))
+lane_by_lane(maximum_or_nan, max, first_if_nan_or(">="))
 across_lanes(sum_of_lanes, instruction("fadd", "add"))
 across_lanes(product_of_lanes, instruction("fmul", "mul"))
 across_lanes(least_of_lanes, second_if("<"))
 across_lanes(greatest_of_lanes, second_if(">"))
+across_lanes(least_or_nan_of_lanes, first_if_nan_or("<="))
+across_lanes(greatest_or_nan_of_lanes, first_if_nan_or(">="))

@@ -114,6 +114,8 @@ def affine(node: ast.expr, lookup: Lookup) -> Affine:
             raise NotAffine(node, f"`{ast.unparse(node)}` uses an operator other than `+ - * // %`")
         case ast.Call(func=ast.Name(id="min" | "max" as name), args=[_, _, *_], keywords=[]):
             return _extreme(name, [affine(argument, lookup) for argument in node.args])
+        case ast.IfExp() if (found := as_extreme(node)) is not None:
+            return affine(found, lookup)
         case ast.Call(func=ast.Name(id="abs"), args=[argument], keywords=[]):
             inner = affine(argument, lookup)
             return _extreme("max", [inner, inner.scaled(-1)])
@@ -121,6 +123,23 @@ def affine(node: ast.expr, lookup: Lookup) -> Affine:
             if (found := lookup(node)) is not None:
                 return found
             raise NotAffine(node, f"`{ast.unparse(node)}` is not built from loop variables, sizes and whole numbers")
+
+
+def as_extreme(node: ast.IfExp) -> ast.Call | None:
+    """`min(a, b)` or `max(a, b)` for `a if a < b else b` of whole numbers, and so on; None for any other choice."""
+    match node.test:
+        case ast.Compare(left=left, ops=[ast.Lt() | ast.LtE()], comparators=[right]):
+            smaller, greater = ast.dump(left), ast.dump(right)
+        case ast.Compare(left=left, ops=[ast.Gt() | ast.GtE()], comparators=[right]):
+            smaller, greater = ast.dump(right), ast.dump(left)
+        case _:
+            return None
+    names = {(smaller, greater): "min", (greater, smaller): "max"}
+    name = names.get((ast.dump(node.body), ast.dump(node.orelse)))
+    if name is None:
+        return None
+    call = ast.Call(ast.Name(name, ast.Load()), [node.body, node.orelse], [])
+    return ast.fix_missing_locations(ast.copy_location(call, node))
 
 
 def condition(node: ast.expr, lookup: Lookup) -> Condition:
@@ -187,9 +206,17 @@ def _quotient(node: ast.expr, operator: ast.operator, left: Affine, right: Affin
     if divisor < 0:
         left, divisor = left.scaled(-1), -divisor
     if isinstance(operator, ast.FloorDiv):
-        return number(left.constant // divisor) if left.is_constant else _term(f"floor(({left})/{divisor})", left.names)
+        return floor_division(left, divisor)
     rest = number(left.constant % divisor) if left.is_constant else _term(f"(({left}) mod {divisor})", left.names)
     return rest.scaled(-1) if right.constant < 0 else rest
+
+
+def floor_division(value: Affine, divisor: int) -> Affine:
+    """Rounded down; the divisor is above 0."""
+    if all(factor % divisor == 0 for factor in value.terms.values()):
+        terms = {term: factor // divisor for term, factor in value.terms.items()}
+        return Affine(terms, value.constant // divisor, value.names)
+    return _term(f"floor(({value})/{divisor})", value.names)
 
 
 def _extreme(name: str, sides: list[Affine]) -> Affine:

@@ -5,15 +5,21 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 from optimizer.errors import SourceError
+from optimizer.polyhedral.frontend.accumulation import FreeExtreme, FreeSum
 from optimizer.polyhedral.frontend.affine import Condition, NotAffine, affine
+from optimizer.polyhedral.frontend.array_statements import ArrayStatements
 from optimizer.polyhedral.frontend.expressions import ExpressionReader, Reading
+from optimizer.polyhedral.frontend.greatest_sizes import greatest
 from optimizer.polyhedral.frontend.local_arrays import LocalArray, read_local_array
 from optimizer.polyhedral.frontend.names import LoopNames, is_reserved
+from optimizer.polyhedral.frontend.quantities import ShapeError
 from optimizer.polyhedral.frontend.ranges import read_range
-from optimizer.polyhedral.frontend.rejections import data_dependent, unsupported
-from optimizer.polyhedral.frontend.scope import Binding, Scope
+from optimizer.polyhedral.frontend.rejections import unsupported
+from optimizer.polyhedral.frontend.scope import ArrayInfo, Binding, Scope
+from optimizer.polyhedral.frontend.spelling import Spelling
 from optimizer.polyhedral.nest import Access, SourceLoop
 from optimizer.polyhedral.tree import Leaf, Loop, Node, Sequence, sequence_of
 
@@ -61,9 +67,15 @@ class FunctionWalker:
     scope: Scope
     reader: ExpressionReader
     loop_names: LoopNames
+    spelling: Spelling
     drafts: list[Draft] = field(default_factory=list[Draft])
     loops: list[SourceLoop] = field(default_factory=list[SourceLoop])
     locals: dict[str, LocalArray] = field(default_factory=dict[str, LocalArray])
+    has_array_statements: bool = False
+    free_sums: set[str] = field(default_factory=set[str])
+    """Statements that add up in no order of the source's."""
+    made: set[str] = field(default_factory=set[str])
+    """Local arrays that hold the values of array statements."""
     returned: ast.expr | None = None
     """The rewritten value of the final `return`."""
     returned_arrays: set[str] = field(default_factory=set[str])
@@ -74,22 +86,65 @@ class FunctionWalker:
         *body, last = function.body
         if not isinstance(last, ast.Return):
             return self._block(function.body, Place())
+        if last.value is None or (isinstance(last.value, ast.Constant) and last.value.value is None):
+            return self._block(body, Place())
         tree = self._block(body, Place())
-        if last.value is not None and not (isinstance(last.value, ast.Constant) and last.value.value is None):
-            self.returned = self._returned(last.value)
+        before, value = self.spelling.without_calls(last.value)
+        tree = sequence_of(tree, self._block(before, Place()))
+        lines, value = self._arrays(Place()).returned(value)
+        tree = sequence_of(tree, *self._generated(lines, Place()))
+        self.returned = self._returned(value)
         return tree
+
+    def _arrays(self, place: Place) -> ArrayStatements:
+        return ArrayStatements(self.scope, partial(self._declare_made, place), self.made, place.conditions)
+
+    def _declare_made(self, place: Place, name: str, info: ArrayInfo) -> None:
+        """Memory for values of array statements, as large as any iteration of the loops around needs."""
+        loops = set(place.loops)
+        extents = [
+            greatest(extent, place.loops, place.conditions) if extent.names & loops else extent
+            for extent in info.extents
+        ]
+        sizes = tuple(extent for extent in extents if extent is not None)
+        if len(sizes) < len(extents):
+            raise ShapeError("the size of a part of this changes from iteration to iteration")
+        self.scope.arrays[name] = ArrayInfo(info.dtype, sizes)
+        self.locals[name] = LocalArray(self.scope.arrays[name], "empty")
+        self.made.add(name)
+        for extent in sizes:
+            self.scope.used |= extent.names
+
+    def _generated(self, lines: list[ast.stmt], place: Place) -> Iterator[Node]:
+        """Statements that were made of one of the source."""
+        self.has_array_statements = True
+        outer = self.scope.generated
+        sizes = {name for info in self.scope.arrays.values() for extent in info.extents for name in extent.names}
+        self.scope.generated = frozenset(sizes | set(self.scope.loops.values()))
+        for line in lines:
+            yield from self._statement(line, place)
+        self.scope.generated = outer
 
     def _error(self, node: ast.AST, message: str, hint: str = "") -> SourceError:
         return self.reader.error(node, message, hint)
 
     def _block(self, body: list[ast.stmt], place: Place) -> Node:
-        outer = dict(self.scope.bindings)
+        outer, views = dict(self.scope.bindings), dict(self.scope.views)
         parts = [part for statement in body for part in self._statement(statement, place)]
         if not place.is_outermost:
-            self.scope.bindings = outer
+            self.scope.bindings, self.scope.views = outer, views
         return sequence_of(*parts)
 
     def _statement(self, node: ast.stmt, place: Place) -> Iterator[Node]:
+        if not self.scope.generated and (lines := self.spelling.spelled(node)) is not None:
+            for line in lines:
+                yield from self._statement(line, place)
+            return
+        if not self.scope.generated:
+            lines = self._arrays(place).lowered(node, is_outermost=place.is_outermost)
+            if lines is not None:
+                yield from self._generated(lines, place)
+                return
         match node:
             case ast.Pass() | ast.Expr(value=ast.Constant()) | ast.AnnAssign(value=None):
                 return
@@ -98,15 +153,12 @@ class FunctionWalker:
             case ast.If():
                 condition = self.reader.condition(node.test)
                 if condition is None:
-                    raise data_dependent(self.scope.module.source, node)
+                    for line in self.spelling.choices(node):
+                        yield from self._statement(line, place)
+                    return
                 yield self._block(node.body, place.where(condition))
                 yield self._block(node.orelse, place.where(condition.negated()))
-            case ast.Assign(targets=targets, value=value):
-                pairs = [pair for target in targets for pair in self._pairs(target, value)]
-                self._check_independent(pairs)
-                for target, part in pairs:
-                    yield from self._assign(node, target, part, place)
-            case ast.AnnAssign(target=target, value=ast.expr() as value):
+            case ast.Assign(targets=[target], value=value) | ast.AnnAssign(target=target, value=ast.expr() as value):
                 yield from self._assign(node, target, value, place)
             case ast.AugAssign():
                 yield self._augmented(node, place)
@@ -134,36 +186,6 @@ class FunctionWalker:
         self.loops.insert(position, SourceLoop(name, node.lineno, values.is_prange))
         yield Loop(name, body)
 
-    def _pairs(self, target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
-        """The single assignments that `a, b = x, y` and `n, m = A.shape` stand for."""
-        match target, value:
-            case ast.Tuple(elts=targets), ast.Attribute(value=ast.Name(id=array), attr="shape"):
-                info = self.scope.arrays.get(array)
-                if info is None or len(info.extents) != len(targets):
-                    raise self._error(value, f"`{array}` is not an array of {len(targets)} dimensions")
-                indices = [ast.copy_location(ast.Constant(k), value) for k in range(len(targets))]
-                sizes = [ast.copy_location(ast.Subscript(value, k, ast.Load()), value) for k in indices]
-                return list(zip(targets, sizes, strict=True))
-            case ast.Tuple(elts=targets), ast.Tuple(elts=values) if len(targets) == len(values):
-                return list(zip(targets, values, strict=True))
-            case ((ast.Tuple() | ast.List() | ast.Starred()), _):
-                hint = "only `a, b = x, y` and `n, m = A.shape` assign several variables at once"
-                raise self._error(target, "this assignment to several variables is not supported", hint)
-            case _:
-                return [(target, value)]
-
-    def _check_independent(self, pairs: list[tuple[ast.expr, ast.expr]]) -> None:
-        """One after the other must mean the same as all at once."""
-        for position, (target, _) in enumerate(pairs):
-            written = next((node.id for node in ast.walk(target) if isinstance(node, ast.Name)), "")
-            for other, value in pairs[position + 1 :]:
-                subscripts = ast.walk(other.slice) if isinstance(other, ast.Subscript) else ()
-                for node in (*subscripts, *ast.walk(value)):
-                    if isinstance(node, ast.Name) and node.id == written:
-                        message = f"`{written}` is read here and changed by the same assignment"
-                        hint = "write the assignments one by one, with a variable for the old value"
-                        raise self._error(node, message, hint)
-
     def _assign(self, node: ast.stmt, target: ast.expr, value: ast.expr, place: Place) -> Iterator[Node]:
         if isinstance(target, ast.Name):
             self._check_variable(target)
@@ -178,6 +200,8 @@ class FunctionWalker:
         rewritten = self.reader.value(value, reading)
         written, access = self._target(target)
         reading.add(access)
+        if isinstance(node, FreeExtreme):
+            self.free_sums.add(f"S{len(self.drafts)}")
         yield self._draft(ast.Assign([written], rewritten, lineno=node.lineno), node, reading, place)
 
     def _bind(self, name: str, value: ast.expr, place: Place) -> bool:
@@ -216,6 +240,8 @@ class FunctionWalker:
         reading.add(Access(access.array, access.subscripts, is_write=False))
         reading.add(access)
         value = self.reader.value(node.value, reading)
+        if isinstance(node, FreeSum):
+            self.free_sums.add(f"S{len(self.drafts)}")
         return self._draft(ast.AugAssign(written, node.op, value), node, reading, place)
 
     def _check_variable(self, target: ast.Name) -> None:

@@ -36,6 +36,8 @@ class Violation:
     position: int
     """Which of the statement's subscripted arrays, in the order of `subscripted_arrays`."""
     message: str
+    counts_from_end: bool = False
+    """Whether Python, and Numba, take it for another element: a negative subscript counts from the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,65 @@ def find_violation(nest: Nest, sizes: Mapping[str, int] | None = None) -> Violat
     return None
 
 
+def certain_violations(nest: Nest) -> list[Violation]:
+    """Every access that leaves its array at every size at which it runs, arrays of one element or none apart.
+
+    Subscripts that are negative in all iterations, or in more of them for larger arrays, count from the end on purpose.
+    """
+    found: list[Violation] = []
+    with limited(nest.file, _TASK):
+        for hazard in _hazards_of(nest):
+            if not is_usual(hazard.reached.params(), hazard.outside.params(), nest):
+                continue
+            beyond = hazard.outside.intersect(_beyond(hazard))
+            counts_from_end = not is_usual(hazard.reached.params(), beyond.params(), nest)
+            if counts_from_end and not _goes_astray(hazard):
+                continue
+            message = _in_words(hazard, _at_usual_sizes(hazard.outside if counts_from_end else beyond, nest))
+            found.append(Violation(hazard.statement, hazard.position, message, counts_from_end))
+    return found
+
+
+def is_usual(reached: isl.Set, faulty: isl.Set, nest: Nest) -> bool:
+    """Whether something is wrong at all sizes that are reached, arrays of fewer than two elements in a direction apart.
+
+    A code may be meant for arrays of three elements, but hardly for those of one.
+    """
+    usual = reached.intersect(_sizes_from(2, nest))
+    return not faulty.is_empty() and (reached if usual.is_empty() else usual).is_subset(faulty)
+
+
+def _goes_astray(hazard: _Hazard) -> bool:
+    """Whether negative subscripts stay above some fixed number, and those of other iterations are not negative."""
+    if hazard.reached.is_subset(hazard.outside):
+        return False
+    subscripts = isl.Map(f"{hazard.iteration} -> [{', '.join(hazard.element.subscripts)}] }}")
+    values = hazard.outside.apply(subscripts).project_out_all_params()
+    return all(values.dim_min_val(k).is_int() for k in range(len(hazard.shape)))
+
+
+def _at_usual_sizes(outside: isl.Set, nest: Nest) -> isl.Set:
+    """Without arrays of few elements, which are poor examples, if there are others."""
+    usual = outside.intersect_params(_sizes_from(4, nest))
+    return outside if usual.is_empty() else usual
+
+
+def _sizes_from(least: int, nest: Nest) -> isl.Set:
+    """The sizes at which no array has fewer elements in a direction, unless it always has."""
+    extents = sorted({extent for array in nest.arrays for extent in array.shape if _names(extent)})
+    conditions = " and ".join(f"{extent} >= {least}" for extent in extents)
+    return isl.Set(f"[{', '.join(nest.parameters)}] -> {{ : {conditions or 'true'} }}")
+
+
+def _beyond(hazard: _Hazard) -> isl.Set:
+    """The iterations in which no element is meant even if negative subscripts count from the end."""
+    tests = [
+        f"{subscript} < -({extent}) or {subscript} >= {extent}"
+        for subscript, extent in zip(hazard.element.subscripts, hazard.shape, strict=True)
+    ]
+    return isl.Set(f"{hazard.iteration} : {' or '.join(tests)} }}")
+
+
 def within_bounds(nest: Nest) -> Nest:
     """The nest for the sizes at which every subscript stays inside its array, and no others."""
     hazards = _hazards_of(nest)
@@ -130,7 +191,11 @@ def _hazards(
 
 def _is_certain(hazard: _Hazard, nest: Nest) -> bool:
     """Whether it happens at every size at which the access runs at all, apart from small arrays."""
-    fine = hazard.reached.params().subtract(hazard.outside.params())
+    return only_for_small_arrays(hazard.reached.params().subtract(hazard.outside.params()), nest)
+
+
+def only_for_small_arrays(fine: isl.Set, nest: Nest) -> bool:
+    """Whether some array is below a fixed size at each of these sizes, if there are any."""
     if fine.is_empty():
         return True
     extents = {name for array in nest.arrays for text in array.shape for name in _names(text)}
@@ -140,7 +205,7 @@ def _is_certain(hazard: _Hazard, nest: Nest) -> bool:
         return False
     smallest = " and ".join(f"least <= {name}" for name in shared)
     least = isl.Set(f"[{', '.join(names)}] -> {{ [least] : {smallest} }}").intersect_params(fine)
-    return least.project_out_all_params().dim_has_upper_bound(isl.dim_type.set, 0)
+    return least.project_out_all_params().dim_max_val(0).is_int()
 
 
 def _in_words(hazard: _Hazard, outside: isl.Set) -> str:

@@ -4,26 +4,50 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from typing import Any
 
+from optimizer.errors import SourceError
 from optimizer.polyhedral.frontend.affine import Condition
 from optimizer.polyhedral.frontend.body import Draft, FunctionWalker
 from optimizer.polyhedral.frontend.bounds import Violation, find_violation, subscripted_arrays, within_bounds
+from optimizer.polyhedral.frontend.buffer_swaps import without_swaps
 from optimizer.polyhedral.frontend.expressions import ExpressionReader
 from optimizer.polyhedral.frontend.functions import is_transparent
+from optimizer.polyhedral.frontend.kept_elements import check_kept
 from optimizer.polyhedral.frontend.names import FunctionNames, LoopNames, is_reserved
 from optimizer.polyhedral.frontend.original import original, preamble
+from optimizer.polyhedral.frontend.own_variables import separate_own_variables
+from optimizer.polyhedral.frontend.rebound_arguments import with_own_copies
 from optimizer.polyhedral.frontend.renaming import with_webs
 from optimizer.polyhedral.frontend.scalars import find_webs
 from optimizer.polyhedral.frontend.scope import ArrayInfo, Scope
 from optimizer.polyhedral.frontend.shapes import Shapes, read_shapes
 from optimizer.polyhedral.frontend.signature import Signature, read_signature
+from optimizer.polyhedral.frontend.size_unification import FreeSizes, with_equal_sizes
 from optimizer.polyhedral.frontend.source import Module
+from optimizer.polyhedral.frontend.spelling import Spelling
 from optimizer.polyhedral.frontend.stored_scalars import with_scalars_in_elements
+from optimizer.polyhedral.frontend.temporaries import with_temporaries_in_variables
+from optimizer.polyhedral.frontend.tuples import without_tuples
 from optimizer.polyhedral.nest import Argument, ArgumentKind, Array, Nest, Role, Statement
 from optimizer.polyhedral.tree import Node
 
-_BUILT_IN = ("range", "len", "min", "max", "abs")
+_BUILT_IN = ("range", "enumerate", "zip", "reversed", "len", "min", "max", "abs")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What was read of a function, before its subscripts are looked at."""
+
+    nest: Nest
+    drafts: tuple[Draft, ...]
+    """What each statement of the nest was made of, in the same order."""
+
+    def place(self, violation: Violation) -> ast.AST:
+        """Where in the source a subscript stands that leaves its array."""
+        return _place(self.drafts[int(violation.statement.name[1:])], violation)
 
 
 def build_nest(module: Module, function: ast.FunctionDef, examples: Mapping[str, Any] | None) -> Nest:
@@ -32,39 +56,114 @@ def build_nest(module: Module, function: ast.FunctionDef, examples: Mapping[str,
     Raises:
         SourceError: at the first thing that is not supported, or that is wrong at every size.
     """
-    for decorator in function.decorator_list:
-        if not is_transparent(module, decorator):
-            message = f"decorator `@{ast.unparse(decorator)}` may change what the function does"
-            raise module.source.error(decorator, message, "only `jit`, `njit` and type checkers are read over")
+    check_decorators(module, function)
+    signature = read_signature(module, function, examples)
+    reading = read_function(module, function, signature, examples)
+    violation = find_violation(reading.nest)
+    if violation is not None:
+        hint = "make the array larger or the loop shorter"
+        raise module.source.error(reading.place(violation), violation.message, hint)
+    return with_scalars_in_elements(within_bounds(reading.nest))
+
+
+def read_function(
+    module: Module,
+    function: ast.FunctionDef,
+    signature: tuple[Signature, ...],
+    examples: Mapping[str, Any] | None = None,
+) -> Reading:
+    """One function of a module, whose arguments are of these types, for all sizes at which its arrays exist.
+
+    Raises:
+        SourceError: at the first thing that is not supported.
+    """
+    check_decorators(module, function)
     for name in _BUILT_IN:
         if name in module.functions or module.imports.get(name, name) != name:
             raise module.source.error(function, f"the module gives `{name}` a meaning of its own", "rename it there")
-    signature = read_signature(module, function, examples)
     for argument in signature:
         if is_reserved(argument.name):
             message = f"`{argument.name}` cannot be the name of an argument here"
             raise module.source.error(argument.node, message, "give it another name")
-    names = FunctionNames.of(function)
-    shapes = read_shapes(module, function, signature, names)
+    spelled, meanings = _spelled(module, function, signature)
+    names = _names_of(module, spelled)
+    shapes = read_shapes(module, spelled, signature, names)
+    ranks = {argument.name: argument.dimensions or () for argument in signature}
+    unnamed = frozenset(symbol for symbol, array, k in shapes.symbols if ranks[array][k] is None)
+    try:
+        return with_equal_sizes(
+            shapes, unnamed, examples or {}, lambda found: _walked(module, function, signature, found, unnamed)
+        )
+    except SourceError as error:
+        raise error.with_names(meanings) from None
+
+
+def check_decorators(module: Module, function: ast.FunctionDef) -> None:
+    """Raise `SourceError` at a decorator under which the function may compute something else."""
+    for decorator in function.decorator_list:
+        if not is_transparent(module, decorator):
+            message = f"decorator `@{ast.unparse(decorator)}` may change what the function does"
+            raise module.source.error(decorator, message, "only `jit`, `njit` and type checkers are read over")
+
+
+def _spelled(
+    module: Module, function: ast.FunctionDef, signature: tuple[Signature, ...]
+) -> tuple[ast.FunctionDef, dict[str, str]]:
+    """A copy of the function in which a name stands for one array all the time, as far as it can be told.
+
+    And what the names of its own were made for.
+    """
+    spelled = without_tuples(module, function)
+    arrays = [argument.name for argument in signature if argument.is_array]
+    names = FunctionNames.of(spelled, {*module.imports, *module.functions, *module.constants})
+    meanings: dict[str, str] = {}
+
+    def fresh(name: str) -> str:
+        own = names.fresh(name)
+        meanings[own] = name
+        return own
+
+    without_swaps(spelled, arrays, fresh)
+    with_own_copies(spelled, arrays, fresh)
+    return spelled, meanings
+
+
+def _names_of(module: Module, spelled: ast.FunctionDef) -> FunctionNames:
+    """The names in it, once variables that mean several things have several."""
+    names = FunctionNames.of(spelled)
+    names.taken |= {*module.imports, *module.functions, *module.constants}
+    separate_own_variables(spelled.body, names.fresh)
+    return FunctionNames.of(spelled, names.taken)
+
+
+def _walked(
+    module: Module,
+    function: ast.FunctionDef,
+    signature: tuple[Signature, ...],
+    shapes: Shapes,
+    unnamed: frozenset[str],
+) -> Reading:
+    """The function with these sizes of its arrays."""
+    spelled, _ = _spelled(module, function, signature)
+    names = _names_of(module, spelled)
+    symbols = [symbol for symbol, _, _ in shapes.symbols]
+    names.taken.update(symbols)
     scope = Scope(module, function.name, names, {s.name: s.dtype for s in signature if not s.is_array})
+    whole = [s.name for s in signature if not s.is_array and scope.is_parameter(s.name)]
+    free = FreeSizes(unnamed, frozenset([*symbols, *whole]))
+    scope.check_sizes = free.check
     for argument in signature:
         if argument.is_array:
             scope.arrays[argument.name] = ArrayInfo(argument.dtype, shapes.extents[argument.name])
             scope.used.update(*(extent.names for extent in shapes.extents[argument.name]))
-    names.taken |= {*module.imports, *module.functions, *module.constants}
-    others = {*scope.arguments, *scope.arrays, *(symbol for symbol, _, _ in shapes.symbols), *names.assigned}
+    others = {*scope.arguments, *scope.arrays, *symbols, *names.assigned}
     others |= {*module.imports, *module.functions, *module.constants}
-    walker = FunctionWalker(scope, ExpressionReader(scope), LoopNames(names, frozenset(others)))
-    tree = walker.walk(function)
+    reader = ExpressionReader(scope)
+    walker = FunctionWalker(scope, reader, LoopNames(names, frozenset(others)), Spelling(reader))
+    tree = walker.walk(spelled)
     if not walker.loops:
         raise module.source.error(function, f"`{function.name}` has no loops", "a kernel is a function of `for` loops")
-    nest = _assemble(module, function, signature, shapes, walker, tree)
-    violation = find_violation(nest)
-    if violation is not None:
-        draft = walker.drafts[int(violation.statement.name[1:])]
-        hint = "make the array larger or the loop shorter"
-        raise module.source.error(_place(draft, violation), violation.message, hint)
-    return with_scalars_in_elements(within_bounds(nest))
+    return Reading(_assemble(module, function, signature, shapes, walker, tree), tuple(walker.drafts))
 
 
 def _assemble(
@@ -84,26 +183,31 @@ def _assemble(
         arguments=tuple(_argument(s, whole) for s in signature),
         parameters=parameters,
         extents=shapes.symbols,
-        context=_context(parameters, scope),
+        context=_context(parameters, scope, walker.made),
         arrays=_arrays(signature, walker),
         statements=tuple(_statement(draft, parameters) for draft in walker.drafts),
         tree=tree,
         loops=tuple(walker.loops),
         prologue=tuple(f"{name} = {ast.unparse(value)}" for name, value in scope.prologue.items()),
         epilogue=(),
-        preamble=preamble(module, _printed(walker), with_numba=False),
+        preamble=preamble(module, _printed(function, walker), with_numba=False),
         original=original(module, function),
         file=module.source.file,
+        free_sums=tuple(sorted(walker.free_sums)),
+        has_array_statements=walker.has_array_statements,
     )
     taken = {*scope.names.taken, *(loop.name for loop in walker.loops)}
+    check_kept(nest, walker.drafts, module.source)
     webs = find_webs(nest, walker.drafts, module.source, {*scope.arguments}, walker.returned_scalars, taken)
-    return with_webs(nest, walker, webs)
+    return with_temporaries_in_variables(with_webs(nest, walker, webs), walker.made)
 
 
-def _printed(walker: FunctionWalker) -> list[ast.AST]:
+def _printed(function: ast.FunctionDef, walker: FunctionWalker) -> list[ast.AST]:
     """Everything of the function that is printed again."""
     returned = () if walker.returned is None else (walker.returned,)
-    return [*(draft.node for draft in walker.drafts), *walker.scope.prologue.values(), *returned]
+    arguments = function.args
+    defaults = [default for default in (*arguments.defaults, *arguments.kw_defaults) if default is not None]
+    return [*(draft.node for draft in walker.drafts), *walker.scope.prologue.values(), *returned, *defaults]
 
 
 def _argument(signature: Signature, parameters: list[str]) -> Argument:
@@ -114,9 +218,11 @@ def _argument(signature: Signature, parameters: list[str]) -> Argument:
     return Argument(signature.name, kind, signature.dtype, signature.default)
 
 
-def _context(parameters: tuple[str, ...], scope: Scope) -> str:
-    """Every extent is at least 0; simple ones first, in the order of the parameters."""
-    extents = {str(extent): extent for info in scope.arrays.values() for extent in info.extents}
+def _context(parameters: tuple[str, ...], scope: Scope, made: AbstractSet[str]) -> str:
+    """Every extent is at least 0; simple ones first, in the order of the parameters. `made` arrays have no elements
+    where theirs are not."""
+    given = [info for name, info in scope.arrays.items() if name not in made]
+    extents = {str(extent): extent for info in given for extent in info.extents}
     shown = [name for name in parameters if name in extents]
     shown += [text for text, extent in extents.items() if text not in parameters and not extent.is_constant]
     conditions = " and ".join(f"{text} >= 0" for text in shown)

@@ -164,6 +164,9 @@ class ExpressionReader:
 
     def _name(self, node: ast.Name, reading: Reading) -> ast.expr:
         name, scope = node.id, self.scope
+        if name in scope.generated:
+            self.scope.used.add(name)
+            return node
         if name in scope.loops:
             return ast.Name(scope.loops[name], ast.Load())
         if name in scope.bindings and scope.bindings[name].is_inlined:
@@ -209,11 +212,17 @@ class ExpressionReader:
                     node, message, "only functions that compute a number from numbers can be called"
                 ) from None
         elif name not in SCALAR_FUNCTIONS and name not in CASTS:
+            if name in {"sum", "any", "all"}:
+                raise self.error(node, f"`{shown}` of Python is not supported in a kernel", f"use `np.{name}`")
+            if name.startswith(("numpy.random.", "random.")):
+                hint = "pass random numbers in an array"
+                raise self.error(node, f"`{shown}` gives another number each time, which is not supported", hint)
             accepted = get_close_matches(name, SCALAR_FUNCTIONS, 1, 0.8)
             hint = f"did you mean `{accepted[0]}`?" if accepted else "use functions of math, or NumPy's for numbers"
             raise self.error(node, f"`{shown}` cannot be called in a kernel", hint)
         if name in {"min", "max"} and len(node.args) < 2:
-            raise self.error(node, f"`{name}` of one argument works on whole arrays, which is not supported")
+            message = f"`{name}` of one argument works on whole arrays, which is not supported"
+            raise self.error(node, message, f"use `np.{name}`")
         return ast.Call(node.func, [self.value(argument, reading) for argument in node.args], [])
 
 

@@ -14,6 +14,7 @@ from optimizer.errors import UserError
 from optimizer.polyhedral.frontend.build import build_nest
 from optimizer.polyhedral.frontend.live_source import text_with_globals
 from optimizer.polyhedral.frontend.source import Module, parse_module
+from optimizer.polyhedral.frontend.stencils import is_stencil
 from optimizer.polyhedral.nest import Nest
 
 
@@ -43,7 +44,7 @@ def nest_of_file(path_and_function: str) -> Nest:
     function = name if separator and name.isidentifier() else None
     if function is None:
         path = path_and_function
-    return nest_of_source(_text_of(path), function, path)
+    return nest_of_source(text_of(path), function, path)
 
 
 def nest_of_function(function: Callable[..., Any], arguments: Mapping[str, Any] | Sequence[Any] | None = None) -> Nest:
@@ -63,7 +64,7 @@ def nest_of_function(function: Callable[..., Any], arguments: Mapping[str, Any] 
     examples = _by_name(plain, arguments)
     file = inspect.getsourcefile(plain) or "<function>"
     if plain.__qualname__ == plain.__name__ and Path(file).is_file():
-        module = parse_module(_text_of(file), file)
+        module = parse_module(text_of(file), file)
         found = module.functions.get(plain.__name__)
         if found is not None and _covers(found, plain.__code__.co_firstlineno):
             return _built(module, found, examples)
@@ -78,7 +79,8 @@ def _built(module: Module, function: ast.FunctionDef, examples: Mapping[str, Any
         raise module.source.error(function, message, "split them into several assignments") from None
 
 
-def _text_of(path: str) -> str:
+def text_of(path: str) -> str:
+    """The text of a source file, in the encoding that it states; UserError if there is none."""
     try:
         with tokenize.open(path) as stream:
             return stream.read()
@@ -102,13 +104,13 @@ def _chosen(module: Module, name: str | None) -> ast.FunctionDef:
         return kernels[0]
     if not kernels:
         there = f" ({', '.join(module.functions)})" if module.functions else ""
-        raise UserError(f"no function with loops in {file}{there}")
+        raise UserError(f"no function with loops or statements over arrays in {file}{there}")
     names = ", ".join(kernel.name for kernel in kernels)
-    raise UserError(f"{file} has several functions with loops: {names}. Name one: {file}:{kernels[0].name}")
+    raise UserError(f"{file} could mean several functions: {names}. Name one: {file}:{kernels[0].name}")
 
 
 def _kernel_functions(module: Module) -> list[ast.FunctionDef]:
-    """Public functions with loops that no other function of the module calls."""
+    """Public functions with something to repeat that no other function of the module calls."""
     called = {
         node.func.id
         for name, function in module.functions.items()
@@ -118,12 +120,31 @@ def _kernel_functions(module: Module) -> list[ast.FunctionDef]:
     return [
         function
         for name, function in module.functions.items()
-        if not name.startswith("_") and name != "make_inputs" and name not in called and _has_loops(function)
+        if not name.startswith("_")
+        and name != "make_inputs"
+        and name not in called
+        and not is_stencil(module, function)
+        and (_has_loops(function) or _has_array_statements(function))
     ]
 
 
 def _has_loops(function: ast.FunctionDef) -> bool:
     return any(isinstance(node, ast.For | ast.While) for node in ast.walk(function))
+
+
+def _has_array_statements(function: ast.FunctionDef) -> bool:
+    """Whether there is a slice in it, `@`, a method or a function of a module, or an argument that is a whole array."""
+    arrays = {parameter.arg for parameter in function.args.args if isinstance(parameter.annotation, ast.Subscript)}
+    single = {
+        id(node.value) for node in ast.walk(function) if isinstance(node, ast.Subscript | ast.Attribute | ast.keyword)
+    }
+    return any(
+        isinstance(node, ast.Slice | ast.MatMult)
+        or (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute))
+        or (isinstance(node, ast.Name) and node.id in arrays and id(node) not in single)
+        for statement in function.body
+        for node in ast.walk(statement)
+    )
 
 
 def _covers(node: ast.FunctionDef, line: int) -> bool:

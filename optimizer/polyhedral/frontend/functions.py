@@ -52,6 +52,8 @@ CASTS = {"float": "float64", "int": "int64", "bool": "bool", "numpy.bool_": "boo
 _TRANSPARENT = frozenset(
     {"numba.njit", "numba.jit", "jaxtyping.jaxtyped", "beartype.beartype", "typeguard.typechecked"}
 )
+_MEANINGFUL = frozenset({"locals", "pipeline_class", "target"})
+"""Options of `jit` under which a function may compute something else."""
 NAMED_NUMBERS = frozenset(
     {f"{module}.{name}" for module in ("math", "numpy") for name in ("pi", "e", "inf", "nan")}
     | {"math.tau", "numpy.euler_gamma"}
@@ -88,7 +90,8 @@ class Impure(Exception):
 def is_transparent(module: Module, decorator: ast.expr) -> bool:
     """Whether a decorator leaves the meaning of a function alone."""
     function = decorator.func if isinstance(decorator, ast.Call) else decorator
-    return module.resolve(function) in _TRANSPARENT
+    options = {word.arg for word in decorator.keywords} if isinstance(decorator, ast.Call) else set[str | None]()
+    return module.resolve(function) in _TRANSPARENT and not options & _MEANINGFUL
 
 
 def check_pure(module: Module, function: ast.FunctionDef, callers: tuple[str, ...] = ()) -> None:

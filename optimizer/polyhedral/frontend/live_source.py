@@ -24,7 +24,7 @@ def text_with_globals(function: FunctionType) -> str:
     pending = _globals_of(function, own)
     while pending:
         name, value = pending.pop()
-        value = getattr(value, "py_func", value)
+        value = _plain(value)
         if name in known:
             if known[name] is not value and known[name] != value:
                 raise UserError(f"`{name}` means different things in the functions that `{function.__name__}` calls")
@@ -36,7 +36,15 @@ def text_with_globals(function: FunctionType) -> str:
             pending += _globals_of(value, text)
         else:
             lines.append(_import_of(name, value) or _constant(name, value))
+    if "numpy" not in known:
+        lines.append("import numpy")
     return "\n".join(lines)
+
+
+def _plain(value: Any) -> Any:
+    """The Python function that Numba has compiled, or that is the kernel of a stencil; anything else as it is."""
+    kernel = getattr(getattr(value, "kernel_ir", None), "func_id", None)
+    return getattr(value, "py_func", getattr(kernel, "func", value))
 
 
 def _source_of(function: FunctionType) -> str:
@@ -77,13 +85,21 @@ def _import_of(name: str, value: Any) -> str:
 
 
 def _constant(name: str, value: Any) -> str:
-    """The assignment of a number; "" for anything else, which is then an unknown name."""
+    """The assignment of a number or of a tuple of numbers; "" for anything else, which is then an unknown name."""
+    parts = value if isinstance(value, tuple) else (value,)
+    texts = [_number(part) for part in parts]
+    if not all(texts):
+        return ""
+    return f"{name} = ({', '.join(texts)},)" if isinstance(value, tuple) else f"{name} = {texts[0]}"
+
+
+def _number(value: Any) -> str:
     match value:
         case bool():
-            return f"{name} = {value}"
+            return f"{value}"
         case int():
-            return f"{name} = {int(value)}"
+            return f"{int(value)}"
         case float():
-            return f"{name} = {float(value)!r}"
+            return f"{float(value)!r}"
         case _:
             return ""

@@ -10,7 +10,9 @@ from optimizer.polyhedral.frontend.expressions import ExpressionReader
 from optimizer.polyhedral.frontend.functions import CASTS, DTYPES
 from optimizer.polyhedral.frontend.scope import ArrayInfo
 
-_MAKERS = {f"numpy.{fill}{like}": (fill, bool(like)) for fill in ("zeros", "empty", "ones") for like in ("", "_like")}
+LOCAL_MAKERS = {
+    f"numpy.{fill}{like}": (fill, bool(like)) for fill in ("zeros", "empty", "ones") for like in ("", "_like")
+}
 _HINT = "write `np.zeros((n, m))` or `np.empty(n, dtype=np.float32)`, with sizes that are sums of arguments and extents"
 
 
@@ -29,9 +31,9 @@ def read_local_array(reader: ExpressionReader, node: ast.expr) -> LocalArray | N
     if not isinstance(node, ast.Call):
         return None
     name = reader.scope.module.resolve(node.func)
-    if name not in _MAKERS:
+    if name not in LOCAL_MAKERS:
         return None
-    fill, is_like = _MAKERS[name]
+    fill, is_like = LOCAL_MAKERS[name]
     words = {keyword.arg: keyword.value for keyword in node.keywords}
     given = dict(zip(("shape", "dtype"), node.args, strict=False)) | words
     if is_like:
@@ -53,8 +55,8 @@ def _array_named(reader: ExpressionReader, node: ast.expr) -> ArrayInfo | None:
 
 
 def _extents(reader: ExpressionReader, shape: ast.expr) -> tuple[Affine, ...]:
-    if isinstance(shape, ast.Attribute) and shape.attr == "shape" and (like := _array_named(reader, shape.value)):
-        return like.extents
+    if extents := reader.scope.shape(shape):
+        return extents
     parts = shape.elts if isinstance(shape, ast.Tuple) else [shape]
     extents = tuple(reader.affine(part, "the size of this array") for part in parts)
     for part, extent in zip(parts, extents, strict=True):

@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Iterable
 
 from optimizer.polyhedral.frontend.source import Module
+from optimizer.polyhedral.frontend.stencils import is_stencil, read_stencil
 
 
 def preamble(module: Module, nodes: Iterable[ast.AST], *, with_numba: bool) -> str:
@@ -25,18 +26,23 @@ def preamble(module: Module, nodes: Iterable[ast.AST], *, with_numba: bool) -> s
         if name in module.constants:
             pending += _names(module.constants[name])
         if name in module.functions:
-            pending += _names(_bare(module.functions[name]))
+            pending += _names(_needed(module, module.functions[name]))
     imports = [_import(bound, origin) for bound, origin in module.imports.items() if bound in used]
     lines = [line for line in imports if with_numba or "numba" not in line]
     lines += [f"{name} = {ast.unparse(value)}" for name, value in module.constants.items() if name in used]
-    functions = [ast.unparse(_bare(function)) for name, function in module.functions.items() if name in used]
+    functions = [ast.unparse(_needed(module, f)) for name, f in module.functions.items() if name in used]
     return "\n\n\n".join(part for part in ("\n".join(lines), *functions) if part) + ("\n" if lines or functions else "")
 
 
 def original(module: Module, function: ast.FunctionDef) -> str:
     """A stand-alone module with the function as it is written, without its decorators and annotations."""
     bare = _bare(function)
-    before = preamble(module, bare.body, with_numba=True)
+    arguments = bare.args
+    # Called with all arguments in order, which is what keyword-only ones are then, too.
+    arguments.args, arguments.kwonlyargs = [*arguments.args, *arguments.kwonlyargs], []
+    arguments.defaults += [default for default in arguments.kw_defaults if default is not None]
+    arguments.kw_defaults = []
+    before = preamble(module, [*bare.body, *arguments.defaults], with_numba=True)
     bare.body = [ast.Pass()]
     header = ast.unparse(bare).partition("\n")[0]
     lines = module.source.text.splitlines()[function.body[0].lineno - 1 : function.end_lineno]
@@ -46,6 +52,20 @@ def original(module: Module, function: ast.FunctionDef) -> str:
 
 def _names(node: ast.AST) -> list[str]:
     return [part.id for part in ast.walk(node) if isinstance(part, ast.Name)]
+
+
+def _needed(module: Module, function: ast.FunctionDef) -> ast.FunctionDef:
+    """Without annotations, and without decorators that leave a function what it is."""
+    bare = _bare(function)
+    if is_stencil(module, function):
+        # What Numba finds out by itself is said, for those who run the kernel without Numba.
+        reach = ast.parse(repr(read_stencil(module, function).reach), mode="eval").body
+        decorator = function.decorator_list[0]
+        call = copy.deepcopy(decorator) if isinstance(decorator, ast.Call) else ast.Call(decorator, [], [])
+        if not any(word.arg == "neighborhood" for word in call.keywords):
+            call.keywords.append(ast.keyword("neighborhood", reach))
+        bare.decorator_list = [call]
+    return bare
 
 
 def _bare(function: ast.FunctionDef) -> ast.FunctionDef:

@@ -23,6 +23,9 @@ def unsupported(source: Source, node: ast.stmt) -> SourceError:
         case ast.Expr(value=ast.Call(func=function)):
             hint = "leave the call out: only assignments have an effect that can be followed"
             return source.error(node, f"a call of `{ast.unparse(function)}` for its effect is not supported", hint)
+        case ast.Assert() | ast.Raise():
+            hint = "check the arguments before the kernel is called"
+            return source.error(node, "a kernel that may raise is not supported", hint)
         case ast.Import() | ast.ImportFrom():
             return source.error(node, "`import` inside a kernel is not supported", "move it to the top of the file")
         case _:
@@ -34,23 +37,5 @@ def unsupported(source: Source, node: ast.stmt) -> SourceError:
 def data_dependent(source: Source, node: ast.If) -> SourceError:
     """The error for an `if` that depends on more than loop variables and sizes."""
     message = f"whether `{ast.unparse(node.test)}` holds is not known from loop variables and sizes"
-    return source.error(node.test, message, _as_choice(node))
-
-
-def _as_choice(node: ast.If) -> str:
-    """How to write a data-dependent `if` as a choice between values."""
-    test = ast.unparse(node.test)
-    match node:
-        case ast.If(body=[ast.Assign(targets=[target], value=value)], orelse=[]):
-            kept = ast.unparse(target)
-            return f"write `{kept} = {ast.unparse(value)} if {test} else {kept}`"
-        case ast.If(body=[ast.AugAssign(target=target, op=operator, value=value)], orelse=[]):
-            kept = ast.unparse(target)
-            return f"write `{kept} = {ast.unparse(ast.BinOp(target, operator, value))} if {test} else {kept}`"
-        case ast.If(
-            body=[ast.Assign(targets=[target], value=value)],
-            orelse=[ast.Assign(targets=[other], value=otherwise)],
-        ) if ast.unparse(target) == ast.unparse(other):
-            return f"write `{ast.unparse(target)} = {ast.unparse(value)} if {test} else {ast.unparse(otherwise)}`"
-        case _:
-            return "choose between values instead: `x = a if condition else b`"
+    hint = "a branch may then only assign elements and variables, also in loops: the other values are kept"
+    return source.error(node.test, message, hint)

@@ -130,14 +130,14 @@ def _check_sources(variable: str, unsourced: isl.UnionMap, places: dict[str, ast
     missing = {_ends(found)[0]: found.domain() for found in _maps(unsourced)}
     for name, place in places.items():
         if name in missing and not missing[name].is_empty():
-            message = f"`{variable}` is read before it is assigned{_at(missing[name])}"
+            message = f"`{variable}` is read before it is assigned{example_sizes(missing[name].params())}"
             raise source.error(place, message, f"give `{variable}` a value before the loops")
 
 
-def _at(domain: isl.Set) -> str:
+def example_sizes(sizes: isl.Set) -> str:
     """One combination of sizes: `, for example when n = 0`."""
-    point = domain.params().sample_point()
-    names = [domain.get_dim_name(isl.dim_type.param, k) for k in range(domain.dim(isl.dim_type.param))]
+    point = sizes.sample_point()
+    names = [sizes.get_dim_name(isl.dim_type.param, k) for k in range(sizes.dim(isl.dim_type.param))]
     values = [point.get_coordinate_val(isl.dim_type.param, k) for k in range(len(names))]
     shown = ", ".join(f"{name} = {value}" for name, value in zip(names, values, strict=True))
     return f", for example when {shown}" if shown else ""

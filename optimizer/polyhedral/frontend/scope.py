@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import ast
 import copy
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from optimizer.polyhedral.frontend.affine import Affine, NotAffine, affine, variable
+from optimizer.polyhedral.frontend.affine import Affine, NotAffine, affine, as_extreme, number, variable
 from optimizer.polyhedral.frontend.names import FunctionNames
 from optimizer.polyhedral.frontend.source import Module
+
+if TYPE_CHECKING:
+    from optimizer.polyhedral.frontend.array_values import ArrayValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,16 @@ class Scope:
     bindings: dict[str, Binding] = field(default_factory=dict[str, Binding])
     prologue: dict[str, ast.expr] = field(default_factory=dict[str, ast.expr])
     """Scalars computed from arguments before the nests -> what they are."""
+    generated: frozenset[str] = frozenset()
+    """Sizes and loops by their unique names, in statements that were made of others."""
+    views: dict[str, ArrayValue] = field(default_factory=dict[str, "ArrayValue"])
+    """Variables that stand for a part of an array."""
+    samples: dict[str, Any] = field(default_factory=dict[str, Any])
+    """Scalar variables that were made for array statements -> a value of their type."""
+    truths: set[str] = field(default_factory=set[str])
+    """Variables that were made to hold what a test says."""
+    check_sizes: Callable[[Exception], None] = lambda _: None
+    """Told what is wrong with the sizes of a statement, before it is told to anybody else."""
     used: set[str] = field(default_factory=set[str])
     """Names of integer arguments that occur in a bound, a condition, a subscript or a shape."""
 
@@ -64,6 +78,8 @@ class Scope:
         if (extent := self.extent(node)) is not None:
             return extent
         match node:
+            case ast.Name(id=name) if name in self.generated:
+                return variable(name)
             case ast.Name(id=name) if name in self.loops:
                 return variable(self.loops[name])
             case ast.Name(id=name) if name in self.bindings:
@@ -93,23 +109,56 @@ class Scope:
         return f"`{name}` is not an integer that is known here"
 
     def extent(self, node: ast.expr) -> Affine | None:
-        """The size that `A.shape[k]` or `len(A)` reads; None when `node` is neither."""
+        """The size that `A.shape[k]`, `len(A)` or `A.size` reads; None when `node` is none of these."""
         match node:
-            case ast.Subscript(value=ast.Attribute(value=ast.Name(id=array), attr="shape"), slice=dimension):
+            case ast.Subscript(value=ast.Attribute(value=array, attr="shape"), slice=dimension):
                 try:
                     k = affine(dimension, lambda _: None)
                 except NotAffine:
                     return None
-                extents = self.arrays[array].extents if array in self.arrays else ()
+                extents = self._extents(array)
                 return extents[k.constant] if -len(extents) <= k.constant < len(extents) else None
-            case ast.Call(func=ast.Name(id="len"), args=[ast.Name(id=array)], keywords=[]) if array in self.arrays:
-                return self.arrays[array].extents[0]
+            case ast.Call(func=ast.Name(id="len"), args=[array], keywords=[]):
+                return next(iter(self._extents(array)), None)
+            case ast.Attribute(value=array, attr="size") if len(extents := self._extents(array)) == 1:
+                return extents[0]
+            case ast.Attribute(value=array, attr="ndim") if extents := self._extents(array):
+                return number(len(extents))
             case _:
                 return None
+
+    def shape(self, node: ast.expr) -> tuple[Affine, ...]:
+        """The sizes that `A.shape` or `A.shape[:2]` reads; none when `node` is neither."""
+        match node:
+            case ast.Attribute(value=array, attr="shape"):
+                return self._extents(array)
+            case ast.Subscript(value=ast.Attribute(value=array, attr="shape"), slice=ast.Slice() as part):
+                extents = self._extents(array)
+                return tuple(extents[k] for k in positions(part, len(extents)))
+            case _:
+                return ()
+
+    def _extents(self, node: ast.expr) -> tuple[Affine, ...]:
+        match node:
+            case ast.Name(id=name) if name in self.views:
+                return tuple(extent.value for extent in self.views[name].extents)
+            case ast.Name(id=name) if name in self.arrays:
+                return self.arrays[name].extents
+            case _:
+                return ()
 
     def rewritten(self, node: ast.expr) -> ast.expr:
         """An affine expression or condition over unique loop names and parameters only."""
         return _Rewriter(self).visit(copy.deepcopy(node))
+
+
+def positions(part: ast.Slice, count: int) -> range:
+    """Which of `count` sizes a slice takes; none for one whose bounds are not constants."""
+    try:
+        ends = [None if end is None else ast.literal_eval(end) for end in (part.lower, part.upper, part.step)]
+        return range(count)[slice(*ends)]
+    except (ValueError, TypeError):
+        return range(0)
 
 
 class _Rewriter(ast.NodeTransformer):
@@ -122,8 +171,13 @@ class _Rewriter(ast.NodeTransformer):
         extent = self.scope.extent(node) if isinstance(node, ast.expr) else None
         return super().visit(node) if extent is None else expression_of(extent)
 
+    def visit_IfExp(self, node: ast.IfExp) -> Any:
+        return self.generic_visit(as_extreme(node) or node)
+
     def visit_Name(self, node: ast.Name) -> ast.expr:
         name, scope = node.id, self.scope
+        if name in scope.generated:
+            return node
         if name in scope.loops:
             return ast.Name(scope.loops[name], ast.Load())
         if name in scope.bindings:

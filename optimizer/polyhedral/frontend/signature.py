@@ -5,10 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from optimizer.errors import UserError
-from optimizer.polyhedral.frontend.functions import CASTS, DTYPES
+from optimizer.polyhedral.frontend.dtypes import constant_type, infer
+from optimizer.polyhedral.frontend.functions import CASTS, DTYPES, is_number
+from optimizer.polyhedral.frontend.numba_types import declared_types
 from optimizer.polyhedral.frontend.source import Module
 
 ANNOTATE = 'annotate it like `A: Float64[np.ndarray, "n m"]`, `n: int` or `alpha: float`'
@@ -41,27 +44,42 @@ def read_signature(
         UserError: when an example contradicts its annotation.
     """
     arguments = function.args
-    for unusual in (arguments.vararg, arguments.kwarg, *arguments.kwonlyargs):
+    for unusual in (arguments.vararg, arguments.kwarg):
         if unusual is not None:
-            message = f"argument `{unusual.arg}`: `*`, `**` and keyword-only arguments are not supported"
-            raise module.source.error(unusual, message, "name each argument in an ordinary position")
+            message = f"argument `{unusual.arg}`: `*` and `**` arguments are not supported"
+            raise module.source.error(unusual, message, "name each argument")
     plain = (*arguments.posonlyargs, *arguments.args)
     defaults = (*(None for _ in range(len(plain) - len(arguments.defaults))), *arguments.defaults)
+    pairs = [*zip(plain, defaults, strict=True), *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)]
+    for (_, before), (node, default) in pairwise(pairs):
+        if before is not None and default is None:
+            message = f"argument `{node.arg}` comes after one with a default, and is without a default itself"
+            raise module.source.error(node, message, "name it first")
+    declared = declared_types(module, function, [node.arg for node, _ in pairs])
     return tuple(
-        _read_argument(module, node, default, examples or {}) for node, default in zip(plain, defaults, strict=True)
+        _read_argument(module, node, default, examples or {}, declared.get(node.arg)) for node, default in pairs
     )
 
 
-def _read_argument(module: Module, node: ast.arg, default: ast.expr | None, examples: Mapping[str, Any]) -> Signature:
+def _read_argument(
+    module: Module,
+    node: ast.arg,
+    default: ast.expr | None,
+    examples: Mapping[str, Any],
+    declared: tuple[str, tuple[None, ...] | None] | None,
+) -> Signature:
     name = node.arg
     text = None if default is None else ast.unparse(default)
     exemplified = _of_example(name, examples[name]) if name in examples else None
     if node.annotation is not None:
-        found = _of_annotation(module, node, node.annotation, exemplified)
+        found = _of_annotation(module, node, node.annotation, exemplified or declared)
+    elif declared is not None:
+        _check_example(name, declared, exemplified)
+        found = declared
     elif exemplified is not None:
         found = exemplified
-    elif isinstance(default, ast.Constant) and isinstance(default.value, bool | int | float):
-        found = type(default.value).__name__, None
+    elif default is not None and is_number(module, default):
+        found = infer(default, lambda part: constant_type(part, module), module) or "float64", None
     else:
         hint = ANNOTATE + ", or give example arguments"
         raise module.source.error(node, f"argument `{name}` has no type", hint)
@@ -88,12 +106,19 @@ def _of_annotation(
         message = f"argument `{argument.arg}` has a type that says too little: `{ast.unparse(annotation)}`"
         raise module.source.error(annotation, message, ANNOTATE)
     dtype, dimensions = read
-    if example is not None:
-        ranks = [None if found is None else len(found) for found in (dimensions, example[1])]
-        if ranks[0] != ranks[1] or not _fits(example[0], dtype, is_array=ranks[0] is not None):
-            declared, given = _shown(dtype, ranks[0]), _shown(example[0], ranks[1])
-            raise UserError(f"argument `{argument.arg}` is annotated as {declared}, the example given is {given}")
+    _check_example(argument.arg, read, example)
     return dtype, dimensions
+
+
+def _check_example(
+    name: str, declared: tuple[str, tuple[Any, ...] | None], example: tuple[str, tuple[None, ...] | None] | None
+) -> None:
+    if example is None:
+        return
+    ranks = [None if found is None else len(found) for found in (declared[1], example[1])]
+    if ranks[0] != ranks[1] or not _fits(example[0], declared[0], is_array=ranks[0] is not None):
+        stated, given = _shown(declared[0], ranks[0]), _shown(example[0], ranks[1])
+        raise UserError(f"argument `{name}` is annotated as {stated}, the example given is {given}")
 
 
 def _fits(given: str, declared: str, *, is_array: bool) -> bool:

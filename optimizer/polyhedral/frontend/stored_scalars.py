@@ -1,6 +1,7 @@
 """Scalars that hold the value of an element for a while: the element itself takes their place.
 
     w = A[i, j]; for k: w -= ...; A[i, j] = w / A[j, j]        A[i, j] -= ...; A[i, j] = A[i, j] / A[j, j]
+    y[i] = np.sum(...) / n        w = 0.0; for k: w += ...; y[i] = w / n        y[i] = 0.0; y[i] += ...; y[i] = y[i] / n
 
 A scalar that each iteration has for itself needs memory of its own as soon as its loops are taken apart. The element
 has that already. It changes nothing if nothing else touches the element from the load to the store, which isl proves.
@@ -25,18 +26,19 @@ DTYPE = "float64"
 
 @dataclass(frozen=True, slots=True)
 class Stay:
-    """What a scalar holds from a load to a store, once in each iteration of the loops around both."""
+    """What a scalar holds from its first value to a store, once in each iteration of the loops around both."""
 
     scalar: str
     element: Access
     text: ast.Subscript
-    """The element in the load's words."""
+    """The element in the words of both."""
     load: Statement
+    """What gives the scalar its first value: the element's, or one that no memory has."""
     store: Statement
 
 
 def with_scalars_in_elements(nest: Nest) -> Nest:
-    """The nest with elements in the place of scalars that are loaded from them and stored to them."""
+    """The nest with elements in the place of scalars that are stored to them, and begin as them or are sums."""
     for stay in _stays(nest):
         try:
             with operation_limit():
@@ -58,22 +60,38 @@ def _stays(nest: Nest) -> Iterator[Stay]:
             continue
         load, *_, store = using
         element = next((access for access in store.accesses if access.is_write), None)
-        text = _loaded(load, scalar.name)
+        text = _stored(store)
         if element is None or text is None or nest.array(element.array).dtype != DTYPE:
             continue
         held = Access(scalar.name, load.iterators, is_write=True)
-        is_same = set(load.accesses) == {held, replace(element, is_write=False)}
-        if is_same and load.iterators == store.iterators:
+        of_element = {held, replace(element, is_write=False)}
+        is_sum = set(load.accesses) == {held} and any(statement.name in nest.free_sums for statement in using)
+        is_first = is_sum or (set(load.accesses) == of_element and _is_load(load, text))
+        if is_first and _is_set(load, scalar.name) and load.iterators == store.iterators:
             yield Stay(scalar.name, element, text, load, store)
 
 
-def _loaded(load: Statement, scalar: str) -> ast.Subscript | None:
-    """The element that a statement puts into a scalar, and nothing else."""
-    match ast.parse(load.body).body:
-        case [ast.Assign(targets=[ast.Name(id=name)], value=ast.Subscript() as element)] if name == scalar:
+def _stored(store: Statement) -> ast.Subscript | None:
+    """The element that a statement sets."""
+    match ast.parse(store.body).body:
+        case [ast.Assign(targets=[ast.Subscript() as element])]:
             return element
         case _:
             return None
+
+
+def _is_set(load: Statement, scalar: str) -> bool:
+    match ast.parse(load.body).body:
+        case [ast.Assign(targets=[ast.Name(id=name)])]:
+            return name == scalar
+        case _:
+            return False
+
+
+def _is_load(load: Statement, element: ast.Subscript) -> bool:
+    """Whether a statement puts an element into a variable, and nothing else."""
+    (assignment,) = ast.parse(load.body).body
+    return isinstance(assignment, ast.Assign) and ast.unparse(assignment.value) == ast.unparse(element)
 
 
 def _is_undisturbed(model: Model, stay: Stay) -> bool:
@@ -114,9 +132,9 @@ def _domain(model: Model, statement: Statement) -> isl.UnionSet:
 
 
 def _without(nest: Nest, stay: Stay) -> Nest:
-    """Without the scalar, its load, and its store where that stores what is there."""
+    """Without the scalar, and without its load and its store where they change nothing."""
     element = ast.unparse(stay.text)
-    statements = tuple(_in_element(s, stay) for s in nest.statements if s != stay.load)
+    statements = tuple(_in_element(s, stay) for s in nest.statements)
     kept = tuple(s for s in statements if s.body != f"{element} = {element}")
     arrays = tuple(array for array in nest.arrays if array.name != stay.scalar)
     tree = _with_leaves_of(nest.tree, {s.name for s in kept})
