@@ -55,7 +55,7 @@ def flops(nest: Nest, sizes: Mapping[str, int]) -> int:
 
 def compulsory_bytes(nest: Nest, sizes: Mapping[str, int]) -> int:
     """The bytes that any schedule must move, caches however large: in, each element of an argument whose first use is a
-    read; out, each element that is written.
+    read; out, each element of an argument or a result that is written.
 
     Reads that happen only if conditions on data turn out one way do not count. Elements that cannot be counted are left
     out.
@@ -63,9 +63,12 @@ def compulsory_bytes(nest: Nest, sizes: Mapping[str, int]) -> int:
     model = model_of(nest)
     total = 0
     for array in nest.arrays:
-        if array.role is not Role.ARGUMENT:
+        if array.role is Role.SCALAR or (array.role is Role.LOCAL and not array.returned):
             continue
-        for elements in (_read_first(model, array.name), _accesses_of(model, array.name, is_write=True).range()):
+        moved = [_accesses_of(model, array.name, is_write=True).range()]
+        if array.role is Role.ARGUMENT:
+            moved.append(_read_first(model, array.name))
+        for elements in moved:
             if not elements.is_empty():
                 count = count_points(isl.Set.from_union_set(elements.coalesce()), sizes)
                 total += np.dtype(array.dtype).itemsize * (count or 0)
