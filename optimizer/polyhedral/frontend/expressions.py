@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 
 from optimizer.errors import SourceError
-from optimizer.polyhedral.frontend.affine import Affine, Condition, NotAffine, affine, condition
+from optimizer.polyhedral.frontend.affine import Affine, Condition, NotAffine, affine, condition, expression_of
 from optimizer.polyhedral.frontend.functions import (
     CASTS,
     NAMED_NUMBERS,
@@ -17,7 +17,7 @@ from optimizer.polyhedral.frontend.functions import (
     check_pure,
     is_number,
 )
-from optimizer.polyhedral.frontend.scope import Scope, expression_of
+from optimizer.polyhedral.frontend.scope import Scope
 from optimizer.polyhedral.nest import Access
 
 _OUTSIDE_HINT = "use it inside its loop, or keep its value in a variable of another name"

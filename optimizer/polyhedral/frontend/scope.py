@@ -6,14 +6,12 @@ import ast
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from optimizer.polyhedral.frontend.affine import Affine, NotAffine, affine, as_extreme, number, variable
+from optimizer.polyhedral.frontend.affine import Affine, NotAffine, affine, as_extreme, expression_of, number, variable
+from optimizer.polyhedral.frontend.array_values import ArrayValue
 from optimizer.polyhedral.frontend.names import FunctionNames
 from optimizer.polyhedral.frontend.source import Module
-
-if TYPE_CHECKING:
-    from optimizer.polyhedral.frontend.array_values import ArrayValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +183,3 @@ class _Rewriter(ast.NodeTransformer):
         if name not in scope.arguments and (value := scope.module.whole_number(name)) is not None:
             return expression_of(value)
         return node
-
-
-def expression_of(linear: Affine) -> ast.expr:
-    """The Python expression of a linear affine expression."""
-    return ast.parse(str(linear), mode="eval").body
