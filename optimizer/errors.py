@@ -27,6 +27,11 @@ class SourceError(UserError):
         lines = [f"{file}:{line}:{column + 1}: {message}", f"    {shown}", f"    {caret}"]
         super().__init__("\n".join([*lines, f"  {hint}"] if hint else lines))
 
+    def with_hint(self, hint: str) -> SourceError:
+        """The same with other advice."""
+        place = {"file": self.file, "text": self.text, "hint": hint}
+        return SourceError(self.message, line=self.line, column=self.column, **place)
+
     def with_names(self, names: Mapping[str, str]) -> SourceError:
         """The same in the user's own names, by those that were made for them."""
 

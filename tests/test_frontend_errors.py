@@ -314,6 +314,22 @@ def scaled(x, factor):  # type: ignore[no-untyped-def]
         x[i] *= factor
 
 
+def test_types_that_only_the_use_of_arguments_shows(tmp_path: Path) -> None:
+    path = tmp_path / "plain.py"
+    path.write_text("def f(n, a, m, t, y, b=2):\n    for i in range(n):\n        y[i] = a * m[i, 0] + b * len(t)\n")
+    nest = nest_of_file(str(path))
+    assert {argument.name: (argument.dtype, argument.is_assumed) for argument in nest.arguments} == {
+        **{"n": ("int64", True), "a": ("float64", True), "m": ("float64", True), "t": ("float64", True)},
+        **{"y": ("float64", True), "b": ("int64", False)},
+    }
+    assert {array.name: len(array.shape) for array in nest.arrays} == {"m": 2, "t": 1, "y": 1}
+    path.write_text("def f(n, x):\n    for i in range(n):\n        x[i] = order\n")
+    with pytest.raises(SourceError, match=r"(?s)`order` is not defined.*`n`, `x` may be is guessed from the use"):
+        nest_of_file(str(path))
+    with pytest.raises(SourceError, match="argument `n` has no type"):
+        nest_of_source(path.read_text(), None, "plain.py")
+
+
 def test_functions_whose_source_or_arguments_are_unusable() -> None:
     with pytest.raises(UserError, match="do not fit"):
         nest_of_function(scaled, [np.zeros(3)])

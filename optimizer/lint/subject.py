@@ -11,12 +11,13 @@ from functools import cached_property
 import islpy as isl
 
 from optimizer.errors import SourceError, UserError
-from optimizer.lint.argument_types import signature_by_use, uses_of
+from optimizer.lint.argument_types import signature_by_use
 from optimizer.polyhedral.frontend.bounds import within_bounds
 from optimizer.polyhedral.frontend.build import Reading, check_decorators, read_function
 from optimizer.polyhedral.frontend.functions import is_number, is_transparent
 from optimizer.polyhedral.frontend.names import FunctionNames
 from optimizer.polyhedral.frontend.source import Module
+from optimizer.polyhedral.frontend.uses import uses_of
 from optimizer.polyhedral.nest import Access, ArgumentKind, Array, Nest, Role, Statement
 
 _OPENED = ast.For | ast.While | ast.If | ast.With | ast.Try

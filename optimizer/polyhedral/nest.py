@@ -94,6 +94,8 @@ class Argument:
     dtype: str
     default: str | None = None
     """Source text of its default value."""
+    is_assumed: bool = False
+    """Whether its type is only what its use shows."""
 
 
 @dataclass(frozen=True, slots=True)

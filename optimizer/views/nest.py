@@ -146,7 +146,23 @@ def summary_of_nest(nest: Nest, explanation: Explanation) -> str:
     for copies, names in groups.items():
         how = f"with a copy for each {', '.join(copies)}" if copies else "with one value, carried along"
         lines.append(f"scalars     {', '.join(names)} {how}")
+    if assumed := assumed_text(nest):
+        lines.append(f"assumed     {assumed}")
     return "\n".join(lines)
+
+
+def assumed_types(nest: Nest) -> dict[str, str]:
+    """Arguments of which nothing but their use says the type, and which it is: `float64[n, m]`."""
+    assumed = (argument for argument in nest.arguments if argument.is_assumed)
+    shapes = {array.name: f"[{', '.join(array.shape)}]" for array in nest.arrays}
+    return {argument.name: argument.dtype + shapes.get(argument.name, "") for argument in assumed}
+
+
+def assumed_text(nest: Nest) -> str:
+    """The same in words; empty if there are none."""
+    types = assumed_types(nest)
+    listed = ", ".join(f"{name}: {kind}" for name, kind in types.items())
+    return f"{listed} (annotations would say it for certain)" if types else ""
 
 
 def dependence_table(dependences: Sequence[Dependence]) -> str:
@@ -205,6 +221,7 @@ def explanation_json(
         "parallel": explanation.parallel,
         "permutable": explanation.permutable,
         "scalars": scalars(nest),
+        "assumed_types": assumed_types(nest),
         "limit_seconds": limit,
     }
     return data | ({"code": code} if code else {})

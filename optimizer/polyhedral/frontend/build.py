@@ -24,7 +24,7 @@ from optimizer.polyhedral.frontend.renaming import with_webs
 from optimizer.polyhedral.frontend.scalars import find_webs
 from optimizer.polyhedral.frontend.scope import ArrayInfo, Scope
 from optimizer.polyhedral.frontend.shapes import Shapes, read_shapes
-from optimizer.polyhedral.frontend.signature import Signature, read_signature
+from optimizer.polyhedral.frontend.signature import ANNOTATE, Signature, read_signature
 from optimizer.polyhedral.frontend.size_unification import FreeSizes, with_equal_sizes
 from optimizer.polyhedral.frontend.source import Module
 from optimizer.polyhedral.frontend.spelling import Spelling
@@ -50,20 +50,34 @@ class Reading:
         return _place(self.drafts[int(violation.statement.name[1:])], violation)
 
 
-def build_nest(module: Module, function: ast.FunctionDef, examples: Mapping[str, Any] | None) -> Nest:
-    """The nest of one function of a module.
+def build_nest(
+    module: Module, function: ast.FunctionDef, examples: Mapping[str, Any] | None, *, by_use: bool = False
+) -> Nest:
+    """The nest of one function of a module; `by_use`: arguments without a type have the one that their use shows.
 
     Raises:
         SourceError: at the first thing that is not supported, or that is wrong at every size.
     """
     check_decorators(module, function)
-    signature = read_signature(module, function, examples)
-    reading = read_function(module, function, signature, examples)
+    signature = read_signature(module, function, examples, by_use=by_use)
+    try:
+        reading = read_function(module, function, signature, examples)
+    except SourceError as error:
+        raise _with_assumptions(error, signature) from None
     violation = find_violation(reading.nest)
     if violation is not None:
         hint = "make the array larger or the loop shorter"
         raise module.source.error(reading.place(violation), violation.message, hint)
     return with_scalars_in_elements(within_bounds(reading.nest))
+
+
+def _with_assumptions(error: SourceError, signature: tuple[Signature, ...]) -> SourceError:
+    """The same, with what it rests on: types may have been taken from the use of arguments."""
+    assumed = ", ".join(f"`{argument.name}`" for argument in signature if argument.is_assumed)
+    if not assumed:
+        return error
+    shown = f"what {assumed} may be is guessed from the use: if that is wrong, {ANNOTATE}"
+    return error.with_hint(f"{error.hint}\n  {shown}" if error.hint else shown)
 
 
 def read_function(
@@ -215,7 +229,7 @@ def _argument(signature: Signature, parameters: list[str]) -> Argument:
         kind = ArgumentKind.ARRAY
     else:
         kind = ArgumentKind.PARAMETER if signature.name in parameters else ArgumentKind.VALUE
-    return Argument(signature.name, kind, signature.dtype, signature.default)
+    return Argument(signature.name, kind, signature.dtype, signature.default, signature.is_assumed)
 
 
 def _context(parameters: tuple[str, ...], scope: Scope, made: AbstractSet[str]) -> str:
