@@ -121,7 +121,7 @@ BODIES = {
     "early return": ("for i in range(n):\n    $return x", "only supported as the last line", ""),
     "try": ("for i in range(n):\n    $try:\n        x[i] = 1.0\n    finally:\n        pass", "`try", "`for`, `if`"),
     "with": ("for i in range(n):\n    $with x:\n        pass", "`with` is not supported", "`for`, `if`"),
-    "assert": ("$assert n > 0\nfor i in range(n):\n    x[i] = 1.0", "`assert` is not supported", ""),
+    "assert": ("$assert n > 0\nfor i in range(n):\n    x[i] = 1.0", "a kernel that may raise", "before the kernel"),
     "global": ("$global LIMIT\nfor i in range(n):\n    x[i] = 1.0", "`global` is not supported", ""),
     "import": ("$import os\nfor i in range(n):\n    x[i] = 1.0", "`import` inside a kernel", "top of the file"),
     "nested function": ("$def g(): return 1\nfor i in range(n):\n    x[i] = 1.0", "`def` is not supported", ""),
