@@ -30,6 +30,7 @@ from optimizer.polyhedral.steps.parallel import Parallel
 from optimizer.polyhedral.steps.reduce import Reduce
 from optimizer.polyhedral.steps.register_tile import RegisterTile
 from optimizer.polyhedral.steps.sampling import random_schedule
+from optimizer.polyhedral.steps.stream import Stream
 from optimizer.polyhedral.steps.vectorize import Vectorize
 from optimizer.polyhedral.tree import Node
 from tests.test_legality_oracle import small_tiles, where_reduced, with_more
@@ -171,6 +172,21 @@ def test_reductions_after_random_steps_give_the_results_of_the_original_but_for_
                         near = np.abs(got[array] - value) <= 1e-11 * np.abs(value).max(initial=1.0)
                         assert near.all(), f"{name}: {schedule}: {array} differs"
     assert checked >= 4, "there are partial results"
+
+
+@pytest.mark.parametrize("name", ["blur", "deriche", "jacobi-2d", "layernorm"])
+def test_streams_after_random_steps_give_the_bits_of_the_original(name):
+    nest = nest_named(name)
+    expected = run(module_function(nest.original, nest.name), inputs(name))
+    checked = 0
+    for last in ((Vectorize, Stream), (Vectorize, Vectorize, Stream, Parallel)):
+        for schedule, source in legal_schedules(nest, name, 4, last):
+            checked += "store_streaming(" in source
+            assert ("store_streaming(" in source) == ("fence()" in source)
+            for form in (Form.WATCHED, Form.BACKWARD) if "prange" in source else (Form.PLAIN,):
+                got = run(plain_function(source, "candidate", nest.name, form), inputs(name))
+                assert_same_bits(got, expected, f"{name}: {schedule}")
+    assert checked >= 4, "there are streams"
 
 
 WITH_TILES = {

@@ -360,6 +360,20 @@ for i_2_t packs B
           S1: i_2 = i, k = k, j_2 = j_2, i_2_t = floor(i/8), j_2_t = floor(j_2/24)""",
     ),
     (
+        "doitgen",
+        "distribute(p); vectorize(p); stream(sum)",
+        """\
+for r
+  for q
+    for p vector 0 streams sum
+      S0: r = r, q = q, p = p
+    for p_3
+      for s
+        S1: r = r, q = q, p_3 = p, s = s
+    for p_2
+      S2: r = r, q = q, p_2 = p_2""",
+    ),
+    (
         "gemm",
         "unroll(j); unroll_and_jam(k, 4)",
         """\

@@ -25,11 +25,11 @@ WIDE = ("float64", "int64")
 
 def start_lines(nest: Nest, reducing: Reducing, operations: Mapping[str, str]) -> Iterator[str]:
     """The assignments of accumulators that hold nothing yet; `operations`: what the code calls those of `simd`."""
-    for accumulator in reducing.accumulators:
+    for accumulator in reducing.loop.accumulators:
         operator = _reduction(nest, accumulator).operator
         nothing = neutral_text(operator, nest.array(accumulator.array).dtype)
         for name in accumulator.names:
-            yield f"{name} = {operations['splat']}({nothing}, {reducing.lanes})"
+            yield f"{name} = {operations['splat']}({nothing}, {reducing.loop.vector})"
 
 
 def combination(nest: Nest, reduction: Reduction, name: str, value: ast.expr, operations: Mapping[str, str]) -> str:
@@ -55,7 +55,7 @@ def end_lines(
     subscripts: Subscripts,
 ) -> Iterator[str]:
     """The assignments that combine accumulators with their elements."""
-    for accumulator in reducing.accumulators:
+    for accumulator in reducing.loop.accumulators:
         reduction, call = _reduction(nest, accumulator), accumulator.call
         statement = nest.statement(call.statement)
         values = dict(zip(statement.iterators, call.arguments, strict=True))

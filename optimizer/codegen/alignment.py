@@ -14,7 +14,8 @@ from optimizer.codegen.vector_text import VectorText
 from optimizer.polyhedral.nest import Role
 
 LOADS = 5
-"""Where fewer vectors are loaded for those that are stored, another loop in the code costs more than it saves."""
+"""Where fewer vectors are loaded for those that are stored, another loop in the code costs more than it saves; unless
+they go past the caches, which only vectors at multiples of their size do."""
 VECTORS = 8
 """Where fewer of them run, one more takes longer than it saves."""
 
@@ -31,7 +32,11 @@ def boundary_of(loop: For, name: str, text: VectorText) -> Boundary | None:
         return None
     rows = [e for e in dict.fromkeys(found) if e.is_row and text.nest.array(e.array).role is not Role.SCALAR]
     written = [element for element in rows if element.is_write]
-    if not written or len(rows) - len(written) < LOADS:
+    if loop.streams:
+        written = [element for element in written if element.array in loop.streams]
+    elif len(rows) - len(written) < LOADS:
+        return None
+    if not written:
         return None
     start = {loop.iterator: loop.start}
     subscripts = tuple(substitute(subscript, start) for subscript in written[0].subscripts)

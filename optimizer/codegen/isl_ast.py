@@ -82,6 +82,7 @@ def _for(node: Any, loops: Mapping[str, Loop], loop_of: Mapping[str, Loop]) -> L
         loop.vector,
         loop.partials,
         loop.packs,
+        loop.streams,
     )
 
 

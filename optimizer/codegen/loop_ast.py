@@ -53,6 +53,11 @@ class Allocate:
 
 
 @dataclass(frozen=True, slots=True)
+class Fence:
+    """Other threads see all that was written past the caches before whatever is stored from now on."""
+
+
+@dataclass(frozen=True, slots=True)
 class Block:
     parts: tuple[LoopNode, ...] = ()
 
@@ -92,9 +97,12 @@ class Reducing:
     """Loops of vector code that reduce: nothing is in the accumulators before, and afterwards they are combined with
     their elements. At least one iteration runs."""
 
-    accumulators: tuple[Accumulator, ...]
-    lanes: int
     body: LoopNode
+
+    @property
+    def loop(self) -> For:
+        """One of the vector loops, all of which have the same accumulators."""
+        return next(node for node in walk(self.body) if isinstance(node, For) and node.accumulators)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +129,8 @@ class For:
     partials: int = 1
     """As in the schedule."""
     packs: tuple[str, ...] = ()
+    """As in the schedule."""
+    streams: tuple[str, ...] = ()
     """As in the schedule."""
     mask: Mask | None = None
     """The lanes that run, where vector code does not run all of them."""
@@ -166,7 +176,7 @@ class RegisterTile:
         return tuple(calls(self.loop.body))
 
 
-LoopNode: TypeAlias = Call | Bind | Boundary | Allocate | Block | If | For | RegisterTile | Reducing
+LoopNode: TypeAlias = Call | Bind | Boundary | Allocate | Fence | Block | If | For | RegisterTile | Reducing
 
 
 def block_of(*parts: LoopNode) -> LoopNode:
@@ -181,7 +191,7 @@ def walk(node: LoopNode) -> Iterator[LoopNode]:
     """Every node, outer before inner, in order of the text."""
     yield node
     match node:
-        case Call() | Bind() | Boundary() | Allocate():
+        case Call() | Bind() | Boundary() | Allocate() | Fence():
             return
         case Block(parts):
             for part in parts:
@@ -240,5 +250,5 @@ def substitute_names(node: LoopNode, values: Mapping[str, Affine]) -> LoopNode:
                 body=substitute_names(node.body, values),
                 mask=None if node.mask is None else node.mask.with_values(values),
             )
-        case Boundary() | RegisterTile() | Reducing():
-            raise ValueError("register tiles and vectors are made last")
+        case Boundary() | Fence() | RegisterTile() | Reducing():
+            raise ValueError("register tiles, vectors and fences are made last")

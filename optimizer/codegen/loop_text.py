@@ -29,6 +29,7 @@ from optimizer.codegen.loop_ast import (
     Block,
     Boundary,
     Call,
+    Fence,
     For,
     HeldElement,
     If,
@@ -40,7 +41,8 @@ from optimizer.codegen.loop_ast import (
 from optimizer.codegen.naming import free_name
 from optimizer.codegen.python_text import allocation_text, condition_text, expression_text
 from optimizer.codegen.statement_text import ScalarPlace, Subscripts, parsed, statement_text, values_to_bind
-from optimizer.codegen.vector_text import VectorAxis, VectorText
+from optimizer.codegen.vector_text import VectorText
+from optimizer.codegen.vector_values import VectorAxis
 from optimizer.polyhedral.nest import Nest
 
 INDENT = "    "
@@ -80,6 +82,8 @@ class LoopPrinter:
                     allocation = allocation_text(fill, dtype, [expression_text(extent) for extent in extents])
                     yield from laid_out(f"{array} = {allocation}", indent)
                     live = live | {array}
+                case Fence():
+                    yield f"{indent}{self.vectors.names.operations['fence']}()"
                 case If():
                     yield from self._if(part, indent, live)
                     bound.clear()

@@ -22,6 +22,8 @@ from optimizer.codegen.name_flow import NotUnderstoodError, assigned, parallel_l
 
 IN_THREADS = "in_threads"
 """The function of `threads`."""
+FENCE = "fence()"
+"""What iterations end with that store past the caches. A thread needs one, after all of its iterations."""
 
 
 def with_loops_apart(text: str, reserved: frozenset[str] = frozenset()) -> str:
@@ -99,11 +101,13 @@ class _Parts:
         first, last = (free_name(end, read([self.function]) | of_function) for end in ("first", "last"))
         indent = " " * loop.col_offset
         body = self.source[header_end : loop.end_lineno]
+        inside = body[:-1] if body[-1].strip() == FENCE and len(body) > 1 else body
         self.made += [
             self.decorator,
             *_head(name, [first, last, *given]),
             f"    for {target.id} in range({first}, {last}):",
-            *("    " + re.sub(r"\bprange\b", "range", line.removeprefix(indent)) for line in body),
+            *("    " + re.sub(r"\bprange\b", "range", line.removeprefix(indent)) for line in inside),
+            *(f"    {FENCE}" for _ in body[len(inside) :]),
             "",
             "",
         ]

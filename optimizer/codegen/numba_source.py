@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from optimizer.codegen.backend import CodeOptions
+from optimizer.codegen.fences import with_fences
 from optimizer.codegen.function_text import (
     OVERLAP,
     OVERLAP_NAMES,
@@ -39,7 +40,8 @@ from optimizer.codegen.statement_text import ScalarPlace, Subscripts
 from optimizer.codegen.twins import with_twins_merged
 from optimizer.codegen.unroll import write_out_unrolled
 from optimizer.codegen.vector_loops import write_vectors
-from optimizer.codegen.vector_text import VectorNames, VectorText, vector_names
+from optimizer.codegen.vector_text import VectorText, vector_names
+from optimizer.codegen.vector_values import VectorNames
 from optimizer.polyhedral.nest import Nest, Role
 from optimizer.polyhedral.tree import Node
 from optimizer.polyhedral.tree import loops as loops_of
@@ -115,7 +117,7 @@ def module_parts(nest: Nest, tree: Node, options: CodeOptions) -> ModuleParts:
     loops = write_out_unrolled(loops, reserved | {"at"})
     loops = write_vectors(loops, vectors, reserved | {"at"})
     loops = hold_elements(loops, vectors.nest, places.keys(), reserved | {"at"} | variables(loops))
-    loops = with_allocations(loops, memory)
+    loops = with_allocations(with_fences(loops), memory)
     is_parallel = has_parallel_loop(loops)
     subscripts = Subscripts(free_name("at", reserved), counting_iterators(loops))
     name = options.function_name or nest.name

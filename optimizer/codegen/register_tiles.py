@@ -58,8 +58,9 @@ from optimizer.codegen.point_loops import (
     point_loops,
     point_of,
 )
-from optimizer.codegen.vector_text import NoVectorForm, VectorText
+from optimizer.codegen.vector_text import VectorText
 from optimizer.codegen.vector_unit import host_lanes
+from optimizer.codegen.vector_values import NoVectorForm
 from optimizer.errors import CandidateError
 
 STATEMENT_LIMIT = 256

@@ -24,6 +24,7 @@ from optimizer.codegen.loop_ast import (
     Block,
     Boundary,
     Call,
+    Fence,
     For,
     If,
     LoopNode,
@@ -127,7 +128,7 @@ def is_assigned_first(nest: Nest, body: LoopNode, scalar: str) -> bool:
 def _dominates(nest: Nest, node: LoopNode, scalar: str, assigned: bool) -> tuple[bool, bool]:
     """Whether every read in here comes after an assignment; and whether one has certainly happened at the end."""
     match node:
-        case Bind() | Boundary() | Allocate():
+        case Bind() | Boundary() | Allocate() | Fence():
             return True, assigned
         case Call(statement):
             accesses = _accesses(nest, statement, scalar)

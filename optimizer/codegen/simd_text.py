@@ -9,7 +9,7 @@ from functools import cache
 from importlib.resources import files
 from itertools import pairwise
 
-FILES = ("simd/lanes", "simd/vector", "simd/memory", "simd/alignment", "simd/arithmetic", "threads")
+FILES = ("simd/lanes", "simd/vector", "simd/memory", "simd/streaming", "simd/alignment", "simd/arithmetic", "threads")
 """Each needs only those before it, if any."""
 OPERATORS = {
     **{"Add": "add", "Sub": "sub", "Mult": "mul", "Div": "truediv", "USub": "neg"},

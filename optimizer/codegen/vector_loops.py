@@ -27,8 +27,9 @@ from optimizer.codegen.loop_ast import (
 )
 from optimizer.codegen.naming import free_name
 from optimizer.codegen.unroll import main_and_rest, most_trips
-from optimizer.codegen.vector_text import NoVectorForm, VectorText
+from optimizer.codegen.vector_text import VectorText
 from optimizer.codegen.vector_unit import host_lanes
+from optimizer.codegen.vector_values import NoVectorForm
 from optimizer.errors import CandidateError
 
 
@@ -93,7 +94,7 @@ def _vectors(loop: For, text: VectorText, taken: AbstractSet[str]) -> LoopNode:
         count = len(accumulators[0].names)
         main = replace(main, body=_copies(main, lanes, count))
         parts = main_and_rest(main, lanes * count, rest, rest_name)
-        return If(has_iterations(loop), Reducing(accumulators, lanes, parts))
+        return If(has_iterations(loop), Reducing(parts))
     boundary = boundary_of(main, free_name(f"{loop.iterator}_aligned", taken), text)
     if rest.mask is None or boundary is None:
         return main_and_rest(main, lanes, rest, rest_name)

@@ -13,7 +13,7 @@ import islpy as isl
 from optimizer.errors import SourceError, UserError
 from optimizer.lint.argument_types import signature_by_use, uses_of
 from optimizer.polyhedral.frontend.bounds import within_bounds
-from optimizer.polyhedral.frontend.build import Reading, read_function
+from optimizer.polyhedral.frontend.build import Reading, check_decorators, read_function
 from optimizer.polyhedral.frontend.functions import is_number, is_transparent
 from optimizer.polyhedral.frontend.names import FunctionNames
 from optimizer.polyhedral.frontend.source import Module
@@ -154,6 +154,7 @@ def subjects_of(module: Module, function: ast.FunctionDef) -> Iterator[Subject |
 
 def _read(module: Module, function: ast.FunctionDef) -> Reading:
     try:
+        check_decorators(module, function)
         return read_function(module, function, signature_by_use(module, function))
     except (RecursionError, ArithmeticError, LookupError, ValueError, isl.Error) as error:
         # Code that was not written for the front end can have what it does not expect, or what is too much for isl.

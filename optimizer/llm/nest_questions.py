@@ -208,7 +208,7 @@ class NestQuestions:
         """How each access that is in memory moves."""
         found: dict[str, str] = {}
         model = model_for(self.problem.model, leaf)
-        jumps = strides(model, leaf, loop)
+        jumps = strides(model.nest, leaf, loop)
         accesses = model.nest.statement(leaf.statement).accesses
         for access, jump in zip(accesses, jumps, strict=False):
             # What is in no array of the caller's or the function's stays in a register.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from optimizer.errors import StepError
-from optimizer.polyhedral.legality import Legal, can_be_parallel, judge
+from optimizer.polyhedral.leaf_pairs import carries_nothing, is_legal
 from optimizer.polyhedral.model import Model
 from optimizer.polyhedral.private_arrays import model_for
 from optimizer.polyhedral.schedule import nest_of
@@ -27,7 +27,7 @@ class Draft:
     def is_parallel(self, loop: str) -> bool:
         """Whether a loop carries no dependence."""
         if loop not in self._parallel:
-            self._parallel[loop] = can_be_parallel(self.model, self.tree, loop)
+            self._parallel[loop] = carries_nothing(self.model, self.tree, loop)
         return self._parallel[loop]
 
     def new_loops(self, before: Draft) -> list[str]:
@@ -52,6 +52,6 @@ class Draft:
                 tree = step.apply(nest_of(self.model.nest, tree), tree)
         except StepError:
             return None
-        if judge(self.model, tree).legal is not Legal.YES:
+        if not is_legal(self.model, tree):
             return None
         return Draft(model_for(self.model, tree), (*self.steps, *steps), tree)

@@ -158,7 +158,9 @@ def _sums(draft: Draft, chain: tuple[Loop, ...]) -> Sums | None:
 def _sum(draft: Draft, leaf: Leaf, rows: str, columns: str) -> Sums | None:
     """What a statement sums up, if these loops walk a matrix like that."""
     accesses = draft.model.nest.statement(leaf.statement).accesses
-    jumps = list(zip(accesses, strides(draft.model, leaf, rows), strides(draft.model, leaf, columns), strict=False))
+    jumps = list(
+        zip(accesses, strides(draft.model.nest, leaf, rows), strides(draft.model.nest, leaf, columns), strict=False)
+    )
     written = [(down, across) for access, down, across in jumps if access.is_write]
     matrices = [access.array for access, down, across in jumps if not access.is_write and down > 1 and across == 1]
     targets = [replace(access, is_write=False) for access in accesses if access.is_write]

@@ -8,7 +8,7 @@ the steps that led to the tree.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -213,24 +213,26 @@ def can_be_parallel(model: Model, tree: Node, loop: str) -> bool:
 
 def _coverage_fault(model: Model, timed: tuple[TimedLeaf, ...]) -> str:
     """Why the leaves do not run every iteration exactly once; empty when they do."""
-    parts: dict[str, list[isl.Set]] = {name: [] for name in model.domains}
+    parts: dict[str, list[tuple[str, ...]]] = {name: [] for name in model.domains}
     for leaf in timed:
-        domain = model.domains[leaf.leaf.statement]
-        if leaf.leaf.where:
-            statement = model.nest.statement(leaf.leaf.statement)
-            condition = " and ".join(f"({c})" for c in leaf.leaf.where)
-            header = f"[{', '.join(model.nest.parameters)}] -> "
-            text = f"{header}{{ {statement.name}[{', '.join(statement.iterators)}] : {condition} }}"
-            domain = domain.intersect(isl.Set(text))
-        parts[leaf.leaf.statement].append(domain)
-    for name, pieces in parts.items():
-        if len(pieces) == 1 and pieces[0].is_equal(model.domains[name]):
-            continue
-        union = isl.Set.empty(model.domains[name].get_space())
-        for piece in pieces:
-            if not union.is_disjoint(piece):
-                return f"some iterations of {name} would run twice"
-            union = union.union(piece)
-        if not union.is_equal(model.domains[name]):
-            return f"some iterations of {name} would not run"
-    return ""
+        parts[leaf.leaf.statement].append(leaf.leaf.where)
+    faults = (coverage_fault(model, name, conditions) for name, conditions in parts.items())
+    return next(filter(None, faults), "")
+
+
+def coverage_fault(model: Model, name: str, parts: Sequence[tuple[str, ...]]) -> str:
+    """Why parts of a statement, each with the conditions of its iterations, are not every iteration exactly once; empty
+    when they are."""
+    statement, whole = model.nest.statement(name), model.domains[name]
+    if len(parts) == 1 and not parts[0]:
+        return ""
+    union = isl.Set.empty(whole.get_space())
+    for conditions in parts:
+        piece = whole
+        if conditions:
+            text = f"{statement.name}[{', '.join(statement.iterators)}] : {' and '.join(f'({c})' for c in conditions)}"
+            piece = whole.intersect(isl.Set(f"[{', '.join(model.nest.parameters)}] -> {{ {text} }}"))
+        if not union.is_disjoint(piece):
+            return f"some iterations of {name} would run twice"
+        union = union.union(piece)
+    return "" if union.is_equal(whole) else f"some iterations of {name} would not run"

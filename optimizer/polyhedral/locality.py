@@ -9,12 +9,13 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from math import prod
 
 import islpy as isl
 
 from optimizer.polyhedral.model import Model
-from optimizer.polyhedral.nest import Statement
+from optimizer.polyhedral.nest import Nest, Statement
 from optimizer.polyhedral.reductions import free_reduction
 from optimizer.polyhedral.tree import Leaf, Loop, Node, Sequence, leaves, loops
 
@@ -41,7 +42,10 @@ class Linear:
     coefficients: Mapping[str, Fraction]
 
 
-def linear_coefficients(expression: str, names: tuple[str, ...], parameters: tuple[str, ...]) -> dict[str, int] | None:
+@lru_cache(maxsize=100_000)
+def linear_coefficients(
+    expression: str, names: tuple[str, ...], parameters: tuple[str, ...]
+) -> Mapping[str, int] | None:
     """The coefficient of each name in an affine isl expression; None when it is not affine (a `floor`)."""
     text = f"[{', '.join(parameters)}] -> {{ [{', '.join(names)}] -> [({expression})] }}"
     pieces = isl.PwAff(text)
@@ -64,7 +68,7 @@ def direction(leaf: Leaf, statement: Statement, loop: str, parameters: tuple[str
 
     None when no move of the iterators does that: the loop does not really iterate this statement.
     """
-    rows: list[tuple[dict[str, int], int]] = []
+    rows: list[tuple[Mapping[str, int], int]] = []
     for name, expression in leaf.values.items():
         coefficients = linear_coefficients(expression, statement.iterators, parameters)
         if coefficients is not None:
@@ -72,7 +76,7 @@ def direction(leaf: Leaf, statement: Statement, loop: str, parameters: tuple[str
     return _solve(rows, statement.iterators)
 
 
-def _solve(rows: list[tuple[dict[str, int], int]], names: tuple[str, ...]) -> dict[str, Fraction] | None:
+def _solve(rows: list[tuple[Mapping[str, int], int]], names: tuple[str, ...]) -> dict[str, Fraction] | None:
     """The solution of a linear system that determines all names; None when there is none or many."""
     matrix = [[Fraction(row.get(name, 0)) for name in names] + [Fraction(right)] for row, right in rows]
     rank = 0
@@ -93,17 +97,17 @@ def _solve(rows: list[tuple[dict[str, int], int]], names: tuple[str, ...]) -> di
     return {name: matrix[k][-1] for k, name in enumerate(names)}
 
 
-def strides(model: Model, leaf: Leaf, loop: str) -> tuple[float, ...]:
+def strides(nest: Nest, leaf: Leaf, loop: str) -> tuple[float, ...]:
     """For each access of the leaf, how far it jumps in elements when the loop steps by one: 0, 1, or a big number."""
-    statement = model.nest.statement(leaf.statement)
-    moved = direction(leaf, statement, loop, model.nest.parameters)
+    statement = nest.statement(leaf.statement)
+    moved = direction(leaf, statement, loop, nest.parameters)
     if moved is None:
         return ()
     found: list[float] = []
     for access in statement.accesses:
         jump = 0.0
         for position, subscript in enumerate(reversed(access.subscripts)):
-            coefficients = linear_coefficients(subscript, statement.iterators, model.nest.parameters)
+            coefficients = linear_coefficients(subscript, statement.iterators, nest.parameters)
             if coefficients is None:
                 jump = float("inf")
                 break
@@ -115,7 +119,7 @@ def strides(model: Model, leaf: Leaf, loop: str) -> tuple[float, ...]:
 
 def iteration_price(model: Model, leaf: Leaf, loop: str, is_parallel: bool) -> float:
     """The price of an iteration of the leaf in this innermost loop; `is_parallel`: whether the loop carries nothing."""
-    jumps = strides(model, leaf, loop)
+    jumps = strides(model.nest, leaf, loop)
     strided = sum(jump > 1 for jump in jumps)
     if not is_parallel and (strided or not _is_free_sum(model, leaf, loop)):
         return CARRIED + STRIDED * strided
@@ -130,7 +134,7 @@ def _is_free_sum(model: Model, leaf: Leaf, loop: str) -> bool:
     nest = model.nest
     if not (nest.reassociates or nest.free_sums) or free_reduction(nest, statement) is None:
         return False
-    jumps = zip(statement.accesses, strides(model, leaf, loop), strict=False)
+    jumps = zip(statement.accesses, strides(model.nest, leaf, loop), strict=False)
     return any(access.is_write and jump == 0 for access, jump in jumps)
 
 
@@ -162,8 +166,15 @@ def tree_price(
     return price(tree, None, False)
 
 
-def _extents(model: Model, statement: str, sizes: Mapping[str, int]) -> dict[str, float]:
+def _extents(model: Model, statement: str, sizes: Mapping[str, int]) -> Mapping[str, float]:
     """The number of values of each iterator, as if the domain were a box; halved for each triangle."""
+    question = ("extents", statement, *sizes.items())
+    if question not in model.remembered:
+        model.remembered[question] = _box(model, statement, sizes)
+    return model.remembered[question]
+
+
+def _box(model: Model, statement: str, sizes: Mapping[str, int]) -> dict[str, float]:
     domain = model.domains[statement]
     for k in range(domain.dim(isl.dim_type.param)):
         name = str(domain.get_dim_name(isl.dim_type.param, k))

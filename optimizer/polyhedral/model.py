@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Hashable, Mapping
 from contextlib import contextmanager
 from functools import cached_property
+from typing import Any
 
 import islpy as isl
 
@@ -32,12 +33,12 @@ def operation_limit(limit: int = OPERATION_LIMIT) -> Generator[None]:
 
 
 def model_of(nest: Nest) -> Model:
-    """The model of a nest; that of the last few nests is kept."""
-    if id(nest) not in _recent:
-        while len(_recent) >= 8:
-            del _recent[next(iter(_recent))]
-        _recent[id(nest)] = Model(nest)
-    return _recent[id(nest)]
+    """The model of a nest; those of the few nests that were asked for last are kept."""
+    model = _recent.pop(id(nest), None) or Model(nest)
+    while len(_recent) >= 8:
+        del _recent[next(iter(_recent))]
+    _recent[id(nest)] = model
+    return model
 
 
 class Model:
@@ -47,6 +48,8 @@ class Model:
         self.nest = nest
         self.privatized: dict[Private, Model] = {}
         """Those in which an array of this one is private; see `private_arrays`."""
+        self.remembered: dict[Hashable, Any] = {}
+        """Answers by their questions: what many trees of one nest have in common is asked once."""
         self.context = isl.Set(nest.context)
         self.domains = {s.name: isl.Set(s.domain).intersect_params(self.context) for s in nest.statements}
         self.domain = isl.UnionSet(f"[{', '.join(nest.parameters)}] -> {{ }}")

@@ -110,7 +110,7 @@ def _reads_that_move(draft: Draft, inside: str, along: str) -> dict[str, bool]:
     found: dict[str, bool] = {}
     for leaf in tile_leaves(loop_named(draft.tree, inside)):
         statement = draft.model.nest.statement(leaf.statement)
-        jumps = dict(zip(statement.accesses, strides(draft.model, leaf, along), strict=False))
+        jumps = dict(zip(statement.accesses, strides(draft.model.nest, leaf, along), strict=False))
         for access in packable_reads(statement):
             found[access.array] = found.get(access.array, False) or jumps.get(access, 1.0) != 0
     return found
@@ -286,7 +286,7 @@ def _accumulations(draft: Draft, chain: tuple[Loop, ...]) -> Iterator[Accumulati
 def _written_jump(draft: Draft, leaf: Leaf, loop: str) -> float:
     """How far what a statement writes moves with a loop."""
     accesses = draft.model.nest.statement(leaf.statement).accesses
-    jumps = strides(draft.model, leaf, loop)
+    jumps = strides(draft.model.nest, leaf, loop)
     return next((jump for access, jump in zip(accesses, jumps, strict=False) if access.is_write), -1.0)
 
 

@@ -16,6 +16,7 @@ from typing import cast
 import joblib
 
 from optimizer.polyhedral.column_templates import in_columns
+from optimizer.polyhedral.counting import bytes_of
 from optimizer.polyhedral.draft import Draft
 from optimizer.polyhedral.jam_templates import jams
 from optimizer.polyhedral.locality import START_OF_THREADS, iteration_price, tree_price
@@ -35,10 +36,15 @@ from optimizer.polyhedral.steps.structure import around, chains, loop_named
 from optimizer.polyhedral.steps.tile import Tile
 from optimizer.polyhedral.steps.vectorize import Vectorize
 from optimizer.polyhedral.steps.wavefront import Wavefront
+from optimizer.polyhedral.stream_templates import LEAST_BYTES, in_pieces, streamed
 from optimizer.polyhedral.tree import Leaf, Loop, Node, Sequence, find_loop, leaves, loops, show
 
 TILES: tuple[tuple[int, ...], ...] = ((64, 64, 64, 64), (), (32, 32, 32, 32), (8, 64, 512, 512), (16, 32, 256, 256))
 """Tile sizes from the outermost loop of a chain in, those that pay most often first; none is no tiling."""
+
+
+BEFORE_STREAMS = 3
+"""How many members of a family come before those that write large arrays past the caches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +92,20 @@ def family_of(
     tilings = _distinct((*together, *sweeps, *blocked, *jammed, *shared, *vectors, *_tilings(start)))
     threaded = [_threaded(tiled, sizes) if threads > 1 else tiled for tiled in tilings]
     drafts = [*chain.from_iterable(map(_with_vectors, threaded)), *threaded]
+    drafts[BEFORE_STREAMS:BEFORE_STREAMS] = _streamed(start, threaded[0], sizes, threads)
     price = min(tree_price(draft.model, draft.tree, sizes, draft.is_parallel, threads) for draft in drafts)
     return Family(price, tuple((Schedule(draft.steps), show(draft.tree)) for draft in drafts))
+
+
+def _streamed(order: Draft, first: Draft, sizes: Mapping[str, int], threads: int) -> Iterator[Draft]:
+    """The first member of a family, and the order in pieces, with large arrays written past the caches."""
+    nest = order.model.nest
+    written = {access.array for statement in nest.statements for access in statement.accesses if access.is_write}
+    large = [a.name for a in nest.arrays if a.name in written and bytes_of(nest, a, sizes) >= LEAST_BYTES]
+    pieces = in_pieces(order) if large else None
+    if pieces is not None:
+        yield from streamed(_threaded(pieces, sizes) if threads > 1 else pieces, large)
+    yield from streamed(first, large)
 
 
 def _orders(model: Model) -> Iterator[Draft]:

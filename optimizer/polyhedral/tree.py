@@ -63,6 +63,8 @@ class Loop:
     its iterations; 0: as many as usual. 1: the order of reductions is as of anything else."""
     packs: tuple[str, ...] = ()
     """Arrays of which the register tiles inside read a copy in the order in which they read, made before it runs."""
+    streams: tuple[str, ...] = ()
+    """Arrays that its vectors are written to past the caches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,15 +79,17 @@ Node: TypeAlias = Loop | Sequence | Leaf
 
 def nodes(node: Node) -> Iterator[Node]:
     """The node and every one below, in order, outer before inner."""
-    yield node
-    match node:
-        case Leaf():
-            return
-        case Loop():
-            yield from nodes(node.body)
-        case Sequence():
-            for part in node.parts:
-                yield from nodes(part)
+    ahead = [node]
+    while ahead:
+        found = ahead.pop()
+        yield found
+        match found:
+            case Leaf():
+                pass
+            case Loop():
+                ahead.append(found.body)
+            case Sequence():
+                ahead.extend(reversed(found.parts))
 
 
 def leaves(node: Node) -> Iterator[Leaf]:
@@ -174,6 +178,7 @@ def show(node: Node, indent: str = "") -> str:
             marks += f" vector {node.vector}" if node.vector != 1 else ""
             marks += f" reduces {node.partials or 'in parts'}" if node.partials != 1 else ""
             marks += f" packs {', '.join(node.packs)}" if node.packs else ""
+            marks += f" streams {', '.join(node.streams)}" if node.streams else ""
             return f"{indent}for {node.name}{marks}\n{show(node.body, indent + '  ')}"
         case Sequence():
             return "\n".join(show(part, indent) for part in node.parts)
@@ -197,6 +202,8 @@ def inconsistencies(tree: Node) -> tuple[str, ...]:
                     found.append(f"{node.name} is parallel and unrolled")
                 if node.vector != 1 and (node.is_parallel or node.unroll > 1):
                     found.append(f"{node.name} is vectorized, and parallel or unrolled in part")
+                if node.streams and node.vector == 1:
+                    found.append(f"{node.name} streams, and is not vectorized")
                 visit(node.body, (*around, node))
             case Sequence():
                 if len(node.parts) < 2 and node is not tree:

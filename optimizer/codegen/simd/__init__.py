@@ -30,10 +30,12 @@ from optimizer.codegen.simd.memory import (
     store,
     store_masked,
 )
+from optimizer.codegen.simd.streaming import fence, store_streaming
 from optimizer.codegen.simd.vector import Vector, rounded_like, splat
 
 __all__ = [
     "Vector",
+    "fence",
     "gather",
     "gather_masked",
     "greatest_of_lanes",
@@ -51,6 +53,7 @@ __all__ = [
     "sqrt",
     "store",
     "store_masked",
+    "store_streaming",
     "sum_of_lanes",
     "to_boundary",
 ]

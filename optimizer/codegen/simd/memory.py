@@ -92,12 +92,12 @@ def type_gather(context: Any) -> Any:
 
 @type_callable(store)
 def type_store(context: Any) -> Any:
-    return lambda array, index, vector: _type_stored(array, vector)
+    return lambda array, index, vector: type_stored(array, vector)
 
 
 @type_callable(scatter)
 def type_scatter(context: Any) -> Any:
-    return lambda array, index, steps, vector: _type_stored(array, vector)
+    return lambda array, index, steps, vector: type_stored(array, vector)
 
 
 def _type_loaded(array: Any, lanes: Any) -> Any:
@@ -105,7 +105,7 @@ def _type_loaded(array: Any, lanes: Any) -> Any:
     return Vector(array.dtype, lanes.literal_value) if is_known else None
 
 
-def _type_stored(array: Any, vector: Any) -> Any:
+def type_stored(array: Any, vector: Any) -> Any:
     return types.none if isinstance(array, types.Array) and array.mutable and isinstance(vector, Vector) else None
 
 
@@ -160,7 +160,7 @@ def type_gather_masked(context: Any) -> Any:
 
 @type_callable(store_masked)
 def type_store_masked(context: Any) -> Any:
-    return lambda array, index, vector, mask: _type_stored(array, vector) if _is_masked(array, mask) else None
+    return lambda array, index, vector, mask: type_stored(array, vector) if _is_masked(array, mask) else None
 
 
 def _is_masked(array: Any, mask: Any) -> bool:

@@ -55,7 +55,7 @@ def build_nest(module: Module, function: ast.FunctionDef, examples: Mapping[str,
     Raises:
         SourceError: at the first thing that is not supported, or that is wrong at every size.
     """
-    _check_decorators(module, function)
+    check_decorators(module, function)
     signature = read_signature(module, function, examples)
     reading = read_function(module, function, signature, examples)
     violation = find_violation(reading.nest)
@@ -76,7 +76,7 @@ def read_function(
     Raises:
         SourceError: at the first thing that is not supported.
     """
-    _check_decorators(module, function)
+    check_decorators(module, function)
     for name in _BUILT_IN:
         if name in module.functions or module.imports.get(name, name) != name:
             raise module.source.error(function, f"the module gives `{name}` a meaning of its own", "rename it there")
@@ -94,7 +94,8 @@ def read_function(
     )
 
 
-def _check_decorators(module: Module, function: ast.FunctionDef) -> None:
+def check_decorators(module: Module, function: ast.FunctionDef) -> None:
+    """Raise `SourceError` at a decorator under which the function may compute something else."""
     for decorator in function.decorator_list:
         if not is_transparent(module, decorator):
             message = f"decorator `@{ast.unparse(decorator)}` may change what the function does"

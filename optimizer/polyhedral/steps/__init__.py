@@ -21,6 +21,7 @@ from optimizer.polyhedral.steps.shift import Shift
 from optimizer.polyhedral.steps.skew import Skew
 from optimizer.polyhedral.steps.split import Split
 from optimizer.polyhedral.steps.step import Step
+from optimizer.polyhedral.steps.stream import Stream
 from optimizer.polyhedral.steps.tile import Tile
 from optimizer.polyhedral.steps.unroll import Unroll
 from optimizer.polyhedral.steps.unroll_and_jam import UnrollAndJam
@@ -49,6 +50,7 @@ STEPS: Mapping[str, type[Step]] = MappingProxyType(
         "privatize": Privatize,
         "pack": Pack,
         "reduce": Reduce,
+        "stream": Stream,
     }
 )
 

@@ -54,6 +54,9 @@ def _tree_from_isl(nest: Nest, fuse: str, private: Mapping[str, tuple[Private, .
     from optimizer.polyhedral.model import model_of, operation_limit
 
     model = model_of(nest)
+    question = ("autoschedule", fuse, *private.items())
+    if question in model.remembered:
+        return model.remembered[question]
     try:
         with operation_limit(), _scheduler_options(fuse):
             constraints = (
@@ -100,7 +103,8 @@ def _tree_from_isl(nest: Nest, fuse: str, private: Mapping[str, tuple[Private, .
             return body
         return convert(node.child(0), values)
 
-    return convert(root, {statement.name: {} for statement in nest.statements})
+    model.remembered[question] = convert(root, {statement.name: {} for statement in nest.statements})
+    return model.remembered[question]
 
 
 def _expressions(nest: Nest, names: tuple[str, ...], member: object) -> dict[str, str]:

@@ -102,7 +102,7 @@ def _has_loop(first: Node, second: Node) -> bool:
 def _differ_in_marks(first: Node, second: Node) -> bool:
     if not (isinstance(first, Loop) and isinstance(second, Loop)):
         return False
-    marks = ((loop.is_parallel, loop.unroll, loop.vector, loop.partials) for loop in (first, second))
+    marks = ((loop.is_parallel, loop.unroll, loop.vector, loop.partials, loop.streams) for loop in (first, second))
     return next(marks) != next(marks)
 
 

@@ -19,8 +19,8 @@ from optimizer.polyhedral.tree import Loop, Node, loops, replace_loop
 class Pack(Step):
     """Copy what register tiles read of an array, in the order in which they read it.
 
-    Tiles walk along the copy: neighbours in memory, where they read rows far apart or one element of each row. It is
-    made on threads where those of the schedule are inside `before`, and is the thread's own where they are around it.
+    The copy is made on threads where those of the schedule are inside `before`, and is the thread's own where they are
+    around it.
 
     args:
         array: that the register tiles inside `before` read. What they write to is never copied.

@@ -25,8 +25,8 @@ class Vectorize(Step):
         loop: has no loop inside it, but for those that unroll_and_jam put there.
         lanes: how many iterations at once, 2, 4, 8 or 16. A statement runs for all of them before the next one does, so
             of two that are nearer than that the later one may need only what stands before it. Left out: as many as the
-            machine's vectors hold; legal where 16 are. Iterations that are left over run as one vector with
-            a mask, or one by one where what they write is not side by side in memory.
+            machine's vectors hold; legal where 16 are. Iterations that are left over run as one with a mask, or one by
+            one.
     rewrite:
         for j: S0[j]   ->   for j in steps of 4: S0[j], S0[j + 1], S0[j + 2], S0[j + 3] at once     with vectorize(j, 4)
     """
