@@ -91,6 +91,7 @@ BODIES = {
         "",
     ),
     "smaller": ("$x[:] = A\nfor i in range(n):\n    x[i] = 1.0", "the value has another shape", ""),
+    "rebound in a loop": ("for i in range(n):\n    $x = A[i] * 2.0", "`x` is an array already", ""),
     "part in a loop": ("for i in range(n):\n    $x = A[i]", "`x` is an array already", ""),
     "truth of an array": ("for i in range(n):\n    $x[i] = 1.0 if A[i] else 2.0", "whether an array is true", ""),
     "product of numbers": ("for i in range(n):\n    $x[i] = A[i, 0] @ x", "a product of 0 and 1 dimensions", ""),
