@@ -18,9 +18,21 @@ class SourceError(UserError):
     """Something in a source file cannot be accepted, with its place and a caret under it.
 
     `line` counts from 1, `column` from 0 (as `ast` does); `text` is the whole source line.
+    `depends_on_data` says that the statement may still be taken as a whole, without knowing what it does inside.
     """
 
-    def __init__(self, message: str, *, file: str, line: int, column: int, text: str, hint: str = "") -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        file: str,
+        line: int,
+        column: int,
+        text: str,
+        hint: str = "",
+        depends_on_data: bool = False,
+    ) -> None:
+        self.depends_on_data = depends_on_data
         self.message, self.file, self.line, self.column, self.text, self.hint = message, file, line, column, text, hint
         shown = text.rstrip()
         caret = "".join(character if character == "\t" else " " for character in shown[:column]) + "^"
@@ -34,7 +46,8 @@ class SourceError(UserError):
             return re.sub(r"\w+", lambda word: names.get(word[0], word[0]), text)
 
         place = {"file": self.file, "text": self.text, "hint": spoken(self.hint)}
-        return SourceError(spoken(self.message), line=self.line, column=self.column, **place)
+        message, is_of_data = spoken(self.message), self.depends_on_data
+        return SourceError(message, line=self.line, column=self.column, depends_on_data=is_of_data, **place)
 
 
 class CandidateError(LoopwrightError):

@@ -15,7 +15,7 @@ from math import prod
 import islpy as isl
 
 from optimizer.polyhedral.model import Model
-from optimizer.polyhedral.nest import Nest, Statement
+from optimizer.polyhedral.nest import ANYWHERE, Nest, Statement
 from optimizer.polyhedral.reductions import free_reduction
 from optimizer.polyhedral.tree import Leaf, Loop, Node, Sequence, leaves, loops
 
@@ -46,7 +46,9 @@ class Linear:
 def linear_coefficients(
     expression: str, names: tuple[str, ...], parameters: tuple[str, ...]
 ) -> Mapping[str, int] | None:
-    """The coefficient of each name in an affine isl expression; None when it is not affine (a `floor`)."""
+    """The coefficient of each name in an affine isl expression; None when it is not affine (a `floor`), or data decide."""
+    if expression == ANYWHERE:
+        return None
     text = f"[{', '.join(parameters)}] -> {{ [{', '.join(names)}] -> [({expression})] }}"
     pieces = isl.PwAff(text)
     if pieces.n_piece() != 1:

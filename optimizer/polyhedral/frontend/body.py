@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 from optimizer.errors import SourceError
 from optimizer.polyhedral.frontend.accumulation import FreeExtreme, FreeSum
@@ -15,6 +16,7 @@ from optimizer.polyhedral.frontend.expressions import ExpressionReader, Reading
 from optimizer.polyhedral.frontend.greatest_sizes import greatest
 from optimizer.polyhedral.frontend.local_arrays import LocalArray, read_local_array
 from optimizer.polyhedral.frontend.names import LoopNames, is_reserved
+from optimizer.polyhedral.frontend.opaque import Surroundings, read_piece
 from optimizer.polyhedral.frontend.quantities import ShapeError
 from optimizer.polyhedral.frontend.ranges import read_range
 from optimizer.polyhedral.frontend.rejections import unsupported
@@ -52,12 +54,14 @@ class Draft:
 
     name: str
     place: Place
-    node: ast.Assign | ast.AugAssign
+    node: ast.stmt
     """Over unique names."""
     source: ast.stmt
     accesses: tuple[Access, ...]
     scalar_reads: dict[str, ast.Name]
     """Scalar variables that it reads, with where."""
+    opaque: str = ""
+    """Why it is one step, if it is no plain assignment."""
 
 
 @dataclass(slots=True)
@@ -68,14 +72,21 @@ class FunctionWalker:
     reader: ExpressionReader
     loop_names: LoopNames
     spelling: Spelling
+    may_be_opaque: bool
+    """Whether what data decide is read as opaque statements, or refused."""
     drafts: list[Draft] = field(default_factory=list[Draft])
     loops: list[SourceLoop] = field(default_factory=list[SourceLoop])
     locals: dict[str, LocalArray] = field(default_factory=dict[str, LocalArray])
     has_array_statements: bool = False
+    is_choosing: bool = False
+    """Whether what is walked are choices between values, all of whose elements are touched in any case: none of them
+    may be where data decide."""
     free_sums: set[str] = field(default_factory=set[str])
     """Statements that add up in no order of the source's."""
     made: set[str] = field(default_factory=set[str])
     """Local arrays that hold the values of array statements."""
+    refused: SourceError | None = None
+    """Why the first opaque statement is one."""
     returned: ast.expr | None = None
     """The rewritten value of the final `return`."""
     returned_arrays: set[str] = field(default_factory=set[str])
@@ -136,6 +147,61 @@ class FunctionWalker:
         return sequence_of(*parts)
 
     def _statement(self, node: ast.stmt, place: Place) -> Iterator[Node]:
+        """What a statement becomes, or an opaque one where it does what data decide."""
+        if self.scope.generated or self.is_choosing or not self.may_be_opaque:
+            yield from self._transparent(node, place)
+            return
+        undo = self._undoing()
+        try:
+            parts = list(self._transparent(node, place))
+        except SourceError as error:
+            undo()
+            if not error.depends_on_data:
+                raise
+            parts = [self._opaque(node, place, error)]
+        yield from parts
+
+    def _undoing(self) -> Callable[[], None]:
+        """What takes back all that is noted from now on."""
+        scope = self.scope
+        lists = [(kept, len(kept)) for kept in (self.drafts, self.loops)]
+        sets = [(kept, set(kept)) for kept in (self.free_sums, self.made, scope.truths, scope.used, self.loop_names.used)]
+        dicts: list[tuple[dict[str, Any], dict[str, Any]]] = [
+            (kept, {**kept})
+            for kept in (self.locals, scope.arrays, scope.loops, scope.prologue)
+        ]
+        bindings, views = dict(scope.bindings), dict(scope.views)
+        generated, is_choosing = scope.generated, self.is_choosing
+        had_array_statements = self.has_array_statements
+
+        def undo() -> None:
+            scope.generated, self.is_choosing = generated, is_choosing
+            scope.bindings, scope.views = dict(bindings), dict(views)
+            self.has_array_statements = had_array_statements
+            for noted, length in lists:
+                del noted[length:]
+            for noted, before in sets:
+                noted.intersection_update(before)
+            for noted, before in dicts:
+                noted.clear()
+                noted.update(before)
+
+        return undo
+
+    def _opaque(self, node: ast.stmt, place: Place, error: SourceError) -> Node:
+        """The statement as one step; raises the error for one that cannot be."""
+        around = Surroundings(self.scope, self.loop_names, place.loops, place.conditions, self._check_variable)
+        undo = self._undoing()
+        try:
+            piece = read_piece(around, node)
+        except SourceError:
+            undo()
+            raise error from None
+        self.refused = self.refused or error
+        reading = Reading(list(piece.accesses), piece.scalar_reads)
+        return self._draft(piece.node, node, reading, place, error.message)
+
+    def _transparent(self, node: ast.stmt, place: Place) -> Iterator[Node]:
         if not self.scope.generated and (lines := self.spelling.spelled(node)) is not None:
             for line in lines:
                 yield from self._statement(line, place)
@@ -153,8 +219,11 @@ class FunctionWalker:
             case ast.If():
                 condition = self.reader.condition(node.test)
                 if condition is None:
-                    for line in self.spelling.choices(node):
+                    lines = self.spelling.choices(node)
+                    before, self.is_choosing = self.is_choosing, True
+                    for line in lines:
                         yield from self._statement(line, place)
+                    self.is_choosing = before
                     return
                 yield self._block(node.body, place.where(condition))
                 yield self._block(node.orelse, place.where(condition.negated()))
@@ -275,9 +344,9 @@ class FunctionWalker:
         self.scope.arrays[name] = local.info
         self.locals[name] = local
 
-    def _draft(self, node: ast.Assign | ast.AugAssign, source: ast.stmt, reading: Reading, place: Place) -> Node:
+    def _draft(self, node: ast.stmt, source: ast.stmt, reading: Reading, place: Place, opaque: str = "") -> Node:
         name = f"S{len(self.drafts)}"
-        self.drafts.append(Draft(name, place, node, source, tuple(reading.accesses), reading.scalars))
+        self.drafts.append(Draft(name, place, node, source, tuple(reading.accesses), reading.scalars, opaque))
         return Leaf(name, dict(zip(place.loops, place.values, strict=True)))
 
     def _returned(self, value: ast.expr) -> ast.expr:
