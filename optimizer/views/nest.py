@@ -146,7 +146,14 @@ def summary_of_nest(nest: Nest, explanation: Explanation) -> str:
     for copies, names in groups.items():
         how = f"with a copy for each {', '.join(copies)}" if copies else "with one value, carried along"
         lines.append(f"scalars     {', '.join(names)} {how}")
-    return "\n".join(lines)
+    return "\n".join([*lines, *opaque_lines(nest)])
+
+
+def opaque_lines(nest: Nest) -> Iterator[str]:
+    """What is not looked into, and why."""
+    for statement in nest.statements:
+        if statement.opaque:
+            yield f"one step    {statement.name} (line {statement.line}): {statement.opaque}"
 
 
 def dependence_table(dependences: Sequence[Dependence]) -> str:
@@ -200,7 +207,11 @@ def explanation_json(
     data: dict[str, Any] = {
         "kernel": kernel,
         "loops": [{"name": loop.name, "line": loop.line} for loop in nest.loops],
-        "statements": [{"name": s.name, "line": s.line, "text": s.body, "loops": s.iterators} for s in nest.statements],
+        "statements": [
+            {"name": s.name, "line": s.line, "text": s.body, "loops": s.iterators}
+            | ({"one_step": s.opaque} if s.opaque else {})
+            for s in nest.statements
+        ],
         "dependences": [d.to_json() for d in explanation.dependences],
         "parallel": explanation.parallel,
         "permutable": explanation.permutable,

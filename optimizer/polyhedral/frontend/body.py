@@ -199,7 +199,8 @@ class FunctionWalker:
             raise error from None
         self.refused = self.refused or error
         reading = Reading(list(piece.accesses), piece.scalar_reads)
-        return self._draft(piece.node, node, reading, place, error.message)
+        reason = error.message.replace("is not supported", "is not looked into")
+        return self._draft(piece.node, node, reading, place, reason)
 
     def _transparent(self, node: ast.stmt, place: Place) -> Iterator[Node]:
         if not self.scope.generated and (lines := self.spelling.spelled(node)) is not None:

@@ -73,12 +73,12 @@ def _scalar_types(
     before: dict[str, str | None] = {}
     while types != before:
         before = dict(types)
-        for name, value in (pair for node in nodes for pair in _assignments(node)):
+        for name, value in (pair for node in nodes for pair in assignments(node)):
             types[name] = dtypes.join(types.get(name), dtypes.infer(value, type_of, scope.module))
     return {web.name: types[web.name] or "float64" for web in webs}
 
 
-def _assignments(node: ast.stmt) -> Iterator[tuple[str, ast.expr]]:
+def assignments(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
     """Every variable that a statement assigns, with the value; an opaque one may assign many."""
     for part in ast.walk(node):
         match part:
