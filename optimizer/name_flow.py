@@ -77,7 +77,9 @@ def _flow(statements: Iterable[ast.stmt], known: frozenset[str]) -> tuple[frozen
                 known |= {name}
             case ast.Break() | ast.Continue():
                 pass  # What stands behind it in its block never runs.
-            case ast.Assign() | ast.AnnAssign() | ast.AugAssign() | ast.Expr() | ast.Raise() | ast.Return() | ast.Pass():
+            case (
+                ast.Assign() | ast.AnnAssign() | ast.AugAssign() | ast.Expr() | ast.Raise() | ast.Return() | ast.Pass()
+            ):
                 found |= read([statement]) - known
                 known |= assigned([statement])
             case _:

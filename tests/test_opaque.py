@@ -350,7 +350,10 @@ def test_sizes_are_those_at_which_exact_subscripts_stay_inside() -> None:
 
 REFUSED = {
     "return": ("for i in range(len(x)):\n    $while x[i] > 0.0:\n        return", "`while` is not supported"),
-    "leaves loops": ("for i in range(len(x)):\n    for j in range(len(y)):\n        if $x[i] > 0.0:\n            return", ""),
+    "leaves loops": (
+        "for i in range(len(x)):\n    for j in range(len(y)):\n        if $x[i] > 0.0:\n            return",
+        "",
+    ),
     "unknown call": ("for i in range(len(x)):\n    $while x[i] > 0.0:\n        x[i] = other(x)", "`while` is not"),
     "raise": ("for i in range(len(x)):\n    $while x[i] > 0.0:\n        raise ValueError", "`while` is not supported"),
     "slice": ("for i in range(len(x)):\n    $while x[i] > 0.0:\n        x[:] = 0.0", "`while` is not supported"),

@@ -9,7 +9,7 @@ LINE_LENGTH = 120
 
 
 def laid_out(line: str, indent: str) -> list[str]:
-    """A simple statement as lines of at most LINE_LENGTH columns, as far as it can be broken; the lines of any other."""
+    """A simple statement as lines of at most LINE_LENGTH columns, as far as it can be broken; others as they are."""
     if "\n" in line:
         return [indent + part for part in line.split("\n")]
     whole = indent + line

@@ -107,8 +107,8 @@ class Checker:
         usual = [Case(size, seed, ValueKind.USUAL) for size in sizes for seed in self._command.seeds]
         if not any(self._references.compiled(case) for case in usual):
             raise UserError(
-                f"{self._workload.function} leaves its arrays on all inputs that were drawn for it, as data decide about "
-                "its subscripts: keep computed ones inside by `min` and `max`, or index by whole numbers from an array"
+                f"{self._workload.function} leaves its arrays on all inputs that were drawn for it, as data decide "
+                "about its subscripts: keep computed ones inside by `min` and `max`, or take them from an array"
             )
 
     @property

@@ -57,8 +57,8 @@ def compulsory_bytes(nest: Nest, sizes: Mapping[str, int]) -> int:
     """The bytes that any schedule must move, caches however large: in, each element of an argument whose first use is a
     read; out, each element that is written.
 
-    What opaque statements touch does not count, as they may do without it. Reads that happen only if conditions on data turn out one way do not count. Elements that cannot be counted are left
-    out.
+    What opaque statements touch does not count, as they may do without it, nor do reads that happen only if conditions
+    on data turn out one way. Elements that cannot be counted are left out.
     """
     model = model_of(nest)
     total = 0

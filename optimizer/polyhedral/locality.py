@@ -48,7 +48,7 @@ class Linear:
 def linear_coefficients(
     expression: str, names: tuple[str, ...], parameters: tuple[str, ...]
 ) -> Mapping[str, int] | None:
-    """The coefficient of each name in an affine isl expression; None when it is not affine (a `floor`), or data decide."""
+    """The coefficient of each name in an affine isl expression; None for one that is not (a `floor`, or data)."""
     if expression == ANYWHERE:
         return None
     text = f"[{', '.join(parameters)}] -> {{ [{', '.join(names)}] -> [({expression})] }}"

@@ -13,7 +13,6 @@ from enum import StrEnum
 
 from optimizer.polyhedral.tree import Node, Private
 
-
 ANYWHERE = "*"
 """A subscript that data decide; isl reads it as every number."""
 

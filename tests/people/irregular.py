@@ -3,8 +3,6 @@
 The loops around what data decide are scheduled; the rest is one step each.
 """
 
-import math
-
 import numpy as np
 from jaxtyping import Float64, Int64
 
@@ -55,7 +53,9 @@ def escape_times(x: Float64[np.ndarray, "m"], y: Float64[np.ndarray, "n"], limit
     return times
 
 
-def binary_search(table: Float64[np.ndarray, "m"], queries: Float64[np.ndarray, "n"], found: Int64[np.ndarray, "n"]) -> None:
+def binary_search(
+    table: Float64[np.ndarray, "m"], queries: Float64[np.ndarray, "n"], found: Int64[np.ndarray, "n"]
+) -> None:
     for q in range(len(queries)):
         low, high = 0, len(table)
         while low < high:
@@ -67,26 +67,33 @@ def binary_search(table: Float64[np.ndarray, "m"], queries: Float64[np.ndarray, 
         found[q] = low
 
 
-def gather_rows(table: Float64[np.ndarray, "k m"], rows: Int64[np.ndarray, "n"], out: Float64[np.ndarray, "n m"]) -> None:
+def gather_rows(
+    table: Float64[np.ndarray, "k m"], rows: Int64[np.ndarray, "n"], out: Float64[np.ndarray, "n m"]
+) -> None:
     for i in range(rows.shape[0]):
         for j in range(table.shape[1]):
             out[i, j] = table[rows[i], j]
 
 
-def scatter_rows(values: Float64[np.ndarray, "n m"], rows: Int64[np.ndarray, "n"], table: Float64[np.ndarray, "k m"]) -> None:
+def scatter_rows(
+    values: Float64[np.ndarray, "n m"], rows: Int64[np.ndarray, "n"], table: Float64[np.ndarray, "k m"]
+) -> None:
     for i in range(values.shape[0]):
         for j in range(values.shape[1]):
             table[rows[i], j] += values[i, j]
 
 
 def sample_bilinear(
-    image: Float64[np.ndarray, "k m"], u: Float64[np.ndarray, "n"], v: Float64[np.ndarray, "n"], out: Float64[np.ndarray, "n"]
+    image: Float64[np.ndarray, "k m"],
+    u: Float64[np.ndarray, "n"],
+    v: Float64[np.ndarray, "n"],
+    out: Float64[np.ndarray, "n"],
 ) -> None:
     height, width = image.shape
     for i in range(len(out)):
         x = min(max(u[i], 0.0), width - 1.0)
         y = min(max(v[i], 0.0), height - 1.0)
-        left, top = int(math.floor(x)), int(math.floor(y))
+        left, top = int(x), int(y)
         right, bottom = min(left + 1, width - 1), min(top + 1, height - 1)
         a, b = x - left, y - top
         upper = (1.0 - a) * image[top, left] + a * image[top, right]

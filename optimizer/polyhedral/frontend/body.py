@@ -6,12 +6,12 @@ import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 from optimizer.errors import SourceError
 from optimizer.polyhedral.frontend.accumulation import FreeExtreme, FreeSum
-from optimizer.polyhedral.frontend.affine import Condition, NotAffine, affine
+from optimizer.polyhedral.frontend.affine import NotAffine, affine
 from optimizer.polyhedral.frontend.array_statements import ArrayStatements
+from optimizer.polyhedral.frontend.drafts import Draft, Place
 from optimizer.polyhedral.frontend.expressions import ExpressionReader, Reading
 from optimizer.polyhedral.frontend.greatest_sizes import greatest
 from optimizer.polyhedral.frontend.local_arrays import LocalArray, read_local_array
@@ -24,44 +24,6 @@ from optimizer.polyhedral.frontend.scope import ArrayInfo, Binding, Scope
 from optimizer.polyhedral.frontend.spelling import Spelling
 from optimizer.polyhedral.nest import Access, SourceLoop
 from optimizer.polyhedral.tree import Leaf, Loop, Node, Sequence, sequence_of
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """What is around a statement, outermost first."""
-
-    loops: tuple[str, ...] = ()
-    values: tuple[str, ...] = ()
-    """Of each loop the isl expression that ascends: `i`, or `-i` for one that runs downwards."""
-    conditions: tuple[Condition, ...] = ()
-    """Of the loops and of the `if`s."""
-
-    @property
-    def is_outermost(self) -> bool:
-        return not self.conditions
-
-    def inside_loop(self, name: str, bounds: Condition, *, is_descending: bool) -> Place:
-        value = f"-{name}" if is_descending else name
-        return Place((*self.loops, name), (*self.values, value), (*self.conditions, bounds))
-
-    def where(self, condition: Condition) -> Place:
-        return Place(self.loops, self.values, (*self.conditions, condition))
-
-
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """A statement before its scalars are sorted out: they are arrays of rank 0 under the source's names."""
-
-    name: str
-    place: Place
-    node: ast.stmt
-    """Over unique names."""
-    source: ast.stmt
-    accesses: tuple[Access, ...]
-    scalar_reads: dict[str, ast.Name]
-    """Scalar variables that it reads, with where."""
-    opaque: str = ""
-    """Why it is one step, if it is no plain assignment."""
 
 
 @dataclass(slots=True)
@@ -163,28 +125,17 @@ class FunctionWalker:
 
     def _undoing(self) -> Callable[[], None]:
         """What takes back all that is noted from now on."""
-        scope = self.scope
-        lists = [(kept, len(kept)) for kept in (self.drafts, self.loops)]
-        sets = [(kept, set(kept)) for kept in (self.free_sums, self.made, scope.truths, scope.used, self.loop_names.used)]
-        dicts: list[tuple[dict[str, Any], dict[str, Any]]] = [
-            (kept, {**kept})
-            for kept in (self.locals, scope.arrays, scope.loops, scope.prologue)
-        ]
-        bindings, views = dict(scope.bindings), dict(scope.views)
-        generated, is_choosing = scope.generated, self.is_choosing
-        had_array_statements = self.has_array_statements
+        undo_scope, drafts, loops = self.scope.undoing(), len(self.drafts), len(self.loops)
+        sets = [(kept, set(kept)) for kept in (self.free_sums, self.made, self.loop_names.used)]
+        local, is_choosing, has_array_statements = dict(self.locals), self.is_choosing, self.has_array_statements
 
         def undo() -> None:
-            scope.generated, self.is_choosing = generated, is_choosing
-            scope.bindings, scope.views = dict(bindings), dict(views)
-            self.has_array_statements = had_array_statements
-            for noted, length in lists:
-                del noted[length:]
+            undo_scope()
+            del self.drafts[drafts:], self.loops[loops:]
             for noted, before in sets:
                 noted.intersection_update(before)
-            for noted, before in dicts:
-                noted.clear()
-                noted.update(before)
+            self.locals = dict(local)
+            self.is_choosing, self.has_array_statements = is_choosing, has_array_statements
 
         return undo
 

@@ -10,9 +10,10 @@ from typing import Any
 
 from optimizer.errors import SourceError
 from optimizer.polyhedral.frontend.affine import Condition
-from optimizer.polyhedral.frontend.body import Draft, FunctionWalker
+from optimizer.polyhedral.frontend.body import FunctionWalker
 from optimizer.polyhedral.frontend.bounds import Violation, find_violation, subscripted_arrays, within_bounds
 from optimizer.polyhedral.frontend.buffer_swaps import without_swaps
+from optimizer.polyhedral.frontend.drafts import Draft
 from optimizer.polyhedral.frontend.expressions import ExpressionReader
 from optimizer.polyhedral.frontend.functions import is_transparent
 from optimizer.polyhedral.frontend.kept_elements import check_kept

@@ -6,7 +6,7 @@ import ast
 
 import islpy as isl
 
-from optimizer.polyhedral.frontend.body import Draft
+from optimizer.polyhedral.frontend.drafts import Draft
 from optimizer.polyhedral.frontend.limits import limited
 from optimizer.polyhedral.frontend.scalars import example_sizes
 from optimizer.polyhedral.frontend.source import Source

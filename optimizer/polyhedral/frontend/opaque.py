@@ -33,7 +33,7 @@ import islpy as isl
 from optimizer.name_flow import assigned, assigned_after, read_first
 from optimizer.polyhedral.frontend.affine import Affine, Condition, NotAffine, affine
 from optimizer.polyhedral.frontend.expressions import ExpressionReader, Reading
-from optimizer.polyhedral.frontend.names import LoopNames, target_names
+from optimizer.polyhedral.frontend.names import LoopNames
 from optimizer.polyhedral.frontend.rejections import unsupported
 from optimizer.polyhedral.frontend.scope import Scope
 from optimizer.polyhedral.nest import ANYWHERE, Access

@@ -50,9 +50,7 @@ class _Renamer(ast.NodeTransformer):
         return ast.Name(names.get(node.id, node.id), node.ctx)
 
 
-def _scalar_types(
-    nest: Nest, walker: FunctionWalker, webs: tuple[Web, ...], nodes: list[ast.stmt]
-) -> dict[str, str]:
+def _scalar_types(nest: Nest, walker: FunctionWalker, webs: tuple[Web, ...], nodes: list[ast.stmt]) -> dict[str, str]:
     """The type of each web: what all its writes join to. They only grow, until nothing changes."""
     scope = walker.scope
     types: dict[str, str | None] = dict.fromkeys((*nest.parameters, *(loop.name for loop in nest.loops)), "int64")

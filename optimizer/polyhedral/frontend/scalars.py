@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import islpy as isl
 
-from optimizer.polyhedral.frontend.body import Draft
+from optimizer.polyhedral.frontend.drafts import Draft
 from optimizer.polyhedral.frontend.limits import limited
 from optimizer.polyhedral.frontend.source import Source
 from optimizer.polyhedral.nest import Nest, Statement
