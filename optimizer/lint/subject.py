@@ -156,7 +156,8 @@ def subjects_of(module: Module, function: ast.FunctionDef) -> Iterator[Subject |
 def _read(module: Module, function: ast.FunctionDef) -> Reading:
     try:
         check_decorators(module, function)
-        return read_function(module, function, signature_by_use(module, function))
+        # Faults are known for certain: what data decide is not looked into.
+        return read_function(module, function, signature_by_use(module, function), may_be_opaque=False)
     except (RecursionError, ArithmeticError, LookupError, ValueError, isl.Error) as error:
         # Code that was not written for the front end can have what it does not expect, or what is too much for isl.
         raise module.source.error(function, f"the analysis of this function failed: {error}") from None

@@ -63,11 +63,19 @@ class Model:
         return here.is_subset(self.context)
 
     def access_relation(self, statement: Statement, access: Access) -> isl.UnionMap:
-        """The relation from the iterations of a statement to the elements that one of its accesses touches."""
+        """The relation from the iterations of a statement to the elements that one of its accesses may touch."""
         parameters = ", ".join(self.nest.parameters)
         iteration = f"{statement.name}[{', '.join(statement.iterators)}]"
         text = f"[{parameters}] -> {{ {iteration} -> {access.array}[{', '.join(access.subscripts)}] }}"
-        return isl.UnionMap(text).intersect_domain(self.domain)
+        relation = isl.UnionMap(text).intersect_domain(self.domain)
+        if access.is_exact:
+            return relation
+        places = [f"at{k}" for k in range(len(access.subscripts))]
+        extents = zip(places, self.nest.array(access.array).shape, strict=True)
+        inside = " and ".join(f"0 <= {place} < {extent}" for place, extent in extents)
+        return relation.intersect_range(
+            isl.UnionSet(f"[{parameters}] -> {{ {access.array}[{', '.join(places)}] : {inside} }}")
+        )
 
     @cached_property
     def reads(self) -> isl.UnionMap:

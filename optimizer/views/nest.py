@@ -148,7 +148,14 @@ def summary_of_nest(nest: Nest, explanation: Explanation) -> str:
         lines.append(f"scalars     {', '.join(names)} {how}")
     if assumed := assumed_text(nest):
         lines.append(f"assumed     {assumed}")
-    return "\n".join(lines)
+    return "\n".join([*lines, *opaque_lines(nest)])
+
+
+def opaque_lines(nest: Nest) -> Iterator[str]:
+    """What is not looked into, and why."""
+    for statement in nest.statements:
+        if statement.opaque:
+            yield f"one step    {statement.name} (line {statement.line}): {statement.opaque}"
 
 
 def assumed_types(nest: Nest) -> dict[str, str]:
@@ -216,7 +223,11 @@ def explanation_json(
     data: dict[str, Any] = {
         "kernel": kernel,
         "loops": [{"name": loop.name, "line": loop.line} for loop in nest.loops],
-        "statements": [{"name": s.name, "line": s.line, "text": s.body, "loops": s.iterators} for s in nest.statements],
+        "statements": [
+            {"name": s.name, "line": s.line, "text": s.body, "loops": s.iterators}
+            | ({"one_step": s.opaque} if s.opaque else {})
+            for s in nest.statements
+        ],
         "dependences": [d.to_json() for d in explanation.dependences],
         "parallel": explanation.parallel,
         "permutable": explanation.permutable,

@@ -10,9 +10,10 @@ from typing import Any
 
 from optimizer.errors import SourceError
 from optimizer.polyhedral.frontend.affine import Condition
-from optimizer.polyhedral.frontend.body import Draft, FunctionWalker
+from optimizer.polyhedral.frontend.body import FunctionWalker
 from optimizer.polyhedral.frontend.bounds import Violation, find_violation, subscripted_arrays, within_bounds
 from optimizer.polyhedral.frontend.buffer_swaps import without_swaps
+from optimizer.polyhedral.frontend.drafts import Draft
 from optimizer.polyhedral.frontend.expressions import ExpressionReader
 from optimizer.polyhedral.frontend.functions import is_transparent
 from optimizer.polyhedral.frontend.kept_elements import check_kept
@@ -85,8 +86,12 @@ def read_function(
     function: ast.FunctionDef,
     signature: tuple[Signature, ...],
     examples: Mapping[str, Any] | None = None,
+    *,
+    may_be_opaque: bool = True,
 ) -> Reading:
     """One function of a module, whose arguments are of these types, for all sizes at which its arrays exist.
+
+    `may_be_opaque`: whether what data decide is read as steps of which little is known (see `opaque`), or refused.
 
     Raises:
         SourceError: at the first thing that is not supported.
@@ -106,7 +111,10 @@ def read_function(
     unnamed = frozenset(symbol for symbol, array, k in shapes.symbols if ranks[array][k] is None)
     try:
         return with_equal_sizes(
-            shapes, unnamed, examples or {}, lambda found: _walked(module, function, signature, found, unnamed)
+            shapes,
+            unnamed,
+            examples or {},
+            lambda found: _walked(module, function, signature, found, unnamed, may_be_opaque=may_be_opaque),
         )
     except SourceError as error:
         raise error.with_names(meanings) from None
@@ -156,6 +164,8 @@ def _walked(
     signature: tuple[Signature, ...],
     shapes: Shapes,
     unnamed: frozenset[str],
+    *,
+    may_be_opaque: bool,
 ) -> Reading:
     """The function with these sizes of its arrays."""
     spelled, _ = _spelled(module, function, signature)
@@ -173,9 +183,11 @@ def _walked(
     others = {*scope.arguments, *scope.arrays, *symbols, *names.assigned}
     others |= {*module.imports, *module.functions, *module.constants}
     reader = ExpressionReader(scope)
-    walker = FunctionWalker(scope, reader, LoopNames(names, frozenset(others)), Spelling(reader))
+    walker = FunctionWalker(scope, reader, LoopNames(names, frozenset(others)), Spelling(reader), may_be_opaque)
     tree = walker.walk(spelled)
     if not walker.loops:
+        if walker.refused is not None:
+            raise walker.refused
         raise module.source.error(function, f"`{function.name}` has no loops", "a kernel is a function of `for` loops")
     return Reading(_assemble(module, function, signature, shapes, walker, tree), tuple(walker.drafts))
 
@@ -263,7 +275,7 @@ def _statement(draft: Draft, parameters: tuple[str, ...]) -> Statement:
     instance = f"{draft.name}[{', '.join(iterators)}]" + (f" : {condition}" if condition else "")
     domain = f"[{prefix}] -> {{ {instance} }}" if prefix else f"{{ {instance} }}"
     line: int = draft.source.lineno
-    return Statement(draft.name, iterators, domain, draft.accesses, ast.unparse(draft.node), line)
+    return Statement(draft.name, iterators, domain, draft.accesses, ast.unparse(draft.node), line, draft.opaque)
 
 
 def _closed(condition: Condition) -> str:

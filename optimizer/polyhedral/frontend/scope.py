@@ -62,6 +62,20 @@ class Scope:
     used: set[str] = field(default_factory=set[str])
     """Names of integer arguments that occur in a bound, a condition, a subscript or a shape."""
 
+    def undoing(self) -> Callable[[], None]:
+        """What gives every name the meaning back that it has now."""
+        arrays, loops, bindings = dict(self.arrays), dict(self.loops), dict(self.bindings)
+        prologue, views, generated = dict(self.prologue), dict(self.views), self.generated
+        sets = [(kept, set(kept)) for kept in (self.truths, self.used)]
+
+        def undo() -> None:
+            self.arrays, self.loops, self.bindings = dict(arrays), dict(loops), dict(bindings)
+            self.prologue, self.views, self.generated = dict(prologue), dict(views), generated
+            for noted, before in sets:
+                noted.intersection_update(before)
+
+        return undo
+
     def is_parameter(self, name: str) -> bool:
         """Whether it is an integer argument that never changes."""
         is_whole = self.arguments.get(name, "").startswith("int")
