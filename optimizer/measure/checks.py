@@ -144,7 +144,8 @@ class Checker:
 
     def _check_plain(self, sizes: list[Mapping[str, int]]) -> None:
         tiny = [size for size in sizes if max(size.values(), default=0) <= LARGEST_PLAIN_SIZE]
-        kinds = [ValueKind.USUAL] if self._workload.is_reordered else list(ValueKind)
+        is_usual = self._workload.is_reordered or self._workload.data_decide
+        kinds = [ValueKind.USUAL] if is_usual else list(ValueKind)
         first = self._command.seeds[0]
         forms = [Form.WATCHED if self._is_parallel or self._has_vectors else Form.PLAIN]
         forms += [Form.BACKWARD] if self._is_parallel else []
@@ -186,11 +187,13 @@ class Checker:
         """The cases in which roundings can be compared, ordered by size; `judge` learns from them."""
         seeds, workload = self._command.seeds, self._workload
         kinds = list(ValueKind) if workload.is_strict else [ValueKind.USUAL, ValueKind.SIGNS, ValueKind.NONFINITE]
+        # What is no usual number may keep a loop from ending that data decide about.
+        kinds = kinds[:1] if workload.data_decide else kinds
         cases: list[CompiledCase] = []
         for size in sizes:
             usual = [Case(size, seed, ValueKind.USUAL) for seed in seeds]
             special = [Case(size, seeds[0], kind) for kind in kinds[1:]]
-            if max(size.values(), default=0) <= MANY_SEEDS_SIZE:
+            if max(size.values(), default=0) <= MANY_SEEDS_SIZE and not workload.data_decide:
                 special += [Case(size, seeds[0] + more, ValueKind.NONFINITE) for more in FURTHER_SEEDS]
             for case in [*usual, *special]:
                 reference = self._references.compiled(case)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,8 @@ def source_listing(nest: Nest) -> str:
     source = _source_of(nest)
     if not source:
         return "\n".join(f"  line {number:<5}{name}" for number, name in sorted(lines.items()))
-    shown = range(min(lines), max(lines.keys() | _ends_of_statements(source, lines)) + 1)
+    whole = {statement.line for statement in nest.statements if statement.opaque}
+    shown = range(min(lines), max(lines.keys() | _ends_of_statements(source, lines, whole)) + 1)
     text = source.split("\n")
     return "\n".join(f"{n:>5}  {lines.get(n, ''):<{width}}  {text[n - 1]}".rstrip() for n in shown)
 
@@ -39,10 +40,12 @@ def _source_of(nest: Nest) -> str:
     return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
-def _ends_of_statements(source: str, first_lines: Mapping[int, str]) -> set[int]:
-    """The last lines of the statements that begin on these lines; of a loop its body counts, not the loop."""
+def _ends_of_statements(source: str, first_lines: Mapping[int, str], whole: Collection[int]) -> set[int]:
+    """The last lines of the statements that begin on these lines; of a loop its body counts, not the loop, unless it is
+    one step."""
     statements = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.stmt))
-    simple = (node for node in statements if not hasattr(node, "body") and node.lineno in first_lines)
+    begun = (node for node in statements if node.lineno in first_lines)
+    simple = (node for node in begun if not hasattr(node, "body") or node.lineno in whole)
     return {node.end_lineno or node.lineno for node in simple}
 
 

@@ -141,7 +141,9 @@ class FunctionWalker:
 
     def _opaque(self, node: ast.stmt, place: Place, error: SourceError) -> Node:
         """The statement as one step; raises the error for one that cannot be."""
-        around = Surroundings(self.scope, self.loop_names, place.loops, place.conditions, self._check_variable)
+        given = [info for name, info in self.scope.arrays.items() if name not in self.made]
+        sizes = tuple(extent for info in given for extent in info.extents)
+        around = Surroundings(self.scope, self.loop_names, place.loops, place.conditions, sizes, self._check_variable)
         undo = self._undoing()
         try:
             piece = read_piece(around, node)

@@ -284,6 +284,8 @@ def _closed(condition: Condition) -> str:
 
 def _place(draft: Draft, violation: Violation) -> ast.AST:
     """Where in the source the offending subscript stands; the statement, where one line makes several."""
+    if draft.opaque:
+        return draft.source
     found = [node for node, _ in subscripted_arrays(draft.source)]
     own = [node for node, _ in subscripted_arrays(draft.node)]
     return found[violation.position] if len(found) == len(own) else draft.source

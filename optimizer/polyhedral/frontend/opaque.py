@@ -59,6 +59,8 @@ class Surroundings:
     loops: tuple[str, ...]
     conditions: tuple[Condition, ...]
     """Of the loops and `if`s around it."""
+    sizes: tuple[Affine, ...]
+    """Those of arrays, which are not negative."""
     check_variable: Callable[[ast.Name], None]
     """Raises for a name that no assignment may change."""
 
@@ -218,8 +220,7 @@ class _PieceReader(ExpressionReader):
 
     def _is_inside(self, value: Affine, extent: Affine) -> bool:
         """Whether a subscript stays inside its array wherever the piece runs."""
-        conditions = self.around.conditions
-        sizes = [size for info in self.scope.arrays.values() for size in info.extents]
+        conditions, sizes = self.around.conditions, self.around.sizes
         names = value.names.union(extent.names, *(c.names for c in conditions), *(size.names for size in sizes))
         parameters = ", ".join(sorted(names - {*self.around.loops}))
         known = [f"({condition.text})" for condition in conditions] + [f"{size} >= 0" for size in sizes]
