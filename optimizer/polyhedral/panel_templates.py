@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from optimizer.polyhedral.draft import Draft
 from optimizer.polyhedral.footprint import range_of
 from optimizer.polyhedral.register_templates import (
+    FEW_PACKED_ROWS,
     accumulations,
     has_threads_outside,
     in_order,
@@ -76,7 +77,8 @@ def _in_panels(
         rows, columns, depth = (ranges[name] for name in (found.rows, found.columns, found.depth))
         if found.others or rows is None or columns is None or depth is None:
             continue
-        block = _rows_of_a_block(rows[1] - rows[0] + 1, depth[1] - depth[0] + 1, shape[0], threads)
+        most = MOST_ROWS if share_of(draft, found.rows) == "blocks" else FEW_PACKED_ROWS
+        block = _rows_of_a_block(rows[1] - rows[0] + 1, depth[1] - depth[0] + 1, shape[0], threads, most)
         if block is None:
             continue
         ordered = in_order(draft, found.order, tuple(loop.name for loop in chain))
@@ -101,10 +103,10 @@ def _in_panels(
     return None
 
 
-def _rows_of_a_block(rows: int, depth: int, height: int, threads: int) -> int | None:
-    """As many as the cache holds, and so that threads have equally many blocks; None where a block would have too few
-    to be worth the panels that it reads. A multiple of a tile's height."""
-    most = min(MOST_ROWS, CACHE // (ITEM * depth)) // height * height
+def _rows_of_a_block(rows: int, depth: int, height: int, threads: int, most: int) -> int | None:
+    """At most so many, as many as the cache holds, and so that threads have equally many blocks; None where a block
+    would have too few to be worth the panels that it reads. A multiple of a tile's height."""
+    most = min(most, CACHE // (ITEM * depth)) // height * height
     if most < LEAST_TILES * height:
         return None
     blocks = math.ceil(rows / most / threads) * threads

@@ -118,7 +118,11 @@ def family_of(
     drafts = [*chain.from_iterable(map(_with_vectors, threaded)), *threaded]
     drafts[BEFORE_STREAMS:BEFORE_STREAMS] = _streamed(start, threaded[0], sizes, threads)
     price = min(tree_price(draft.model, draft.tree, sizes, draft.is_parallel, threads) for draft in drafts)
-    leading = 2 if any(draft.steps[: len(p.steps)] == p.steps for draft in drafts[1:2] for p in in_panels) else 1
+    leading = 1
+    for found in [each for each in drafts if any(each.steps[: len(p.steps)] == p.steps for p in in_panels)][:1]:
+        drafts.remove(found)
+        drafts.insert(1, found)
+        leading = 2
     members = tuple((Schedule(draft.steps), show(draft.tree)) for draft in drafts)
     return Family(price * share_of_bytes, members, leading)
 
