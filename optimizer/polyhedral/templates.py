@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import chain, zip_longest
+from itertools import chain, islice, zip_longest
 from typing import cast
 
 import joblib
@@ -23,6 +23,7 @@ from optimizer.polyhedral.jam_templates import jams
 from optimizer.polyhedral.locality import START_OF_THREADS, iteration_price, tree_price
 from optimizer.polyhedral.model import Model, model_of
 from optimizer.polyhedral.nest import Nest
+from optimizer.polyhedral.panel_templates import panels
 from optimizer.polyhedral.private_arrays import model_for
 from optimizer.polyhedral.reduce_templates import shared_reductions, vector_reductions
 from optimizer.polyhedral.register_templates import eliminations, register_tilings
@@ -56,6 +57,8 @@ class Family:
     price: float
     members: tuple[tuple[Schedule, str], ...]
     """Each with the text of the tree that it comes to."""
+    leading: int = 1
+    """How many of them come before those of other families, if this one is the most promising."""
 
 
 def templates(
@@ -74,7 +77,11 @@ def templates(
         joblib.delayed(family_of)(model.nest, order, sizes, threads, register_tile, share) for order, share in orders
     )
     families = sorted(cast("list[Family]", found), key=lambda family: family.price)
-    in_turn = chain.from_iterable(zip_longest(*(family.members for family in families)))
+    most, *others = families
+    in_turn = chain(
+        most.members[: most.leading],
+        chain.from_iterable(zip_longest(most.members[most.leading :], *(family.members for family in others))),
+    )
     distinct: dict[str, Schedule] = {}
     for schedule, meaning in filter(None, in_turn):
         distinct.setdefault(meaning, schedule)
@@ -97,7 +104,10 @@ def family_of(
     tree = order.apply(nest)
     start = Draft(model_for(model, tree), order.steps, tree)
     blocked = eliminations(start, register_tile, threads)
-    in_registers = register_tilings(start, register_tile, sizes, threads)
+    in_panels = tuple(panels(start, register_tile, sizes, threads))
+    whole = register_tilings(start, register_tile, sizes, threads)
+    # First those that are best where memory is fast, and where it is slow.
+    in_registers = chain(islice(whole, 1), in_panels, whole)
     jammed = (both for draft in (*in_registers, start) for both in (*jams(draft, sizes, threads), draft))
     together, shared = (tuple(shared_reductions(start, threads, several_parts=each)) for each in (True, False))
     vectors = tuple(each for draft in (*shared, start) for each in vector_reductions(draft))
@@ -108,7 +118,13 @@ def family_of(
     drafts = [*chain.from_iterable(map(_with_vectors, threaded)), *threaded]
     drafts[BEFORE_STREAMS:BEFORE_STREAMS] = _streamed(start, threaded[0], sizes, threads)
     price = min(tree_price(draft.model, draft.tree, sizes, draft.is_parallel, threads) for draft in drafts)
-    return Family(price * share_of_bytes, tuple((Schedule(draft.steps), show(draft.tree)) for draft in drafts))
+    leading = 1
+    for found in [each for each in drafts if any(each.steps[: len(p.steps)] == p.steps for p in in_panels)][:1]:
+        drafts.remove(found)
+        drafts.insert(1, found)
+        leading = 2
+    members = tuple((Schedule(draft.steps), show(draft.tree)) for draft in drafts)
+    return Family(price * share_of_bytes, members, leading)
 
 
 def _has_total(draft: Draft) -> bool:
