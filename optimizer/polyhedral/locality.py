@@ -27,6 +27,8 @@ VECTOR = 0.3
 """What a vectorized iteration costs of a scalar one, ..."""
 CHOSEN_VECTOR = 0.9
 """... what one does that the schedule made a vector, ..."""
+COLLECTED = 0.5
+"""Price of an access for which such a vector collects its lanes one by one, from lines that the next one uses too."""
 JAMMED = 0.25
 """... what one beside those of other iterations of an outer loop does, ..."""
 IN_REGISTERS = 0.05
@@ -121,12 +123,15 @@ def strides(nest: Nest, leaf: Leaf, loop: str) -> tuple[float, ...]:
     return tuple(found)
 
 
-def iteration_price(model: Model, leaf: Leaf, loop: str, is_parallel: bool) -> float:
-    """The price of an iteration of the leaf in this innermost loop; `is_parallel`: whether the loop carries nothing."""
+def iteration_price(model: Model, leaf: Leaf, loop: str, is_parallel: bool, is_vector: bool = False) -> float:
+    """The price of an iteration of the leaf in this innermost loop; `is_parallel`: whether the loop carries nothing;
+    `is_vector`: whether the schedule made it one."""
     if model.nest.statement(leaf.statement).opaque:
         return OPAQUE
     jumps = strides(model.nest, leaf, loop)
     strided = sum(jump > 1 for jump in jumps)
+    if is_vector:
+        return VECTOR * CHOSEN_VECTOR * max(1, len(jumps)) / 2 + COLLECTED * strided
     if not is_parallel and (strided or not _is_free_sum(model, leaf, loop)):
         return CARRIED + STRIDED * strided
     if strided:
@@ -150,11 +155,14 @@ def tree_price(
     """A rough price of running the tree; `is_parallel` tells whether a loop carries no dependence."""
     trips = {name: extents(model, name, sizes) for name in model.domains}
 
-    def price(node: Node, innermost: str | None, under_threads: bool) -> float:
+    def price(node: Node, innermost: Loop | None, under_threads: bool) -> float:
         match node:
             case Leaf():
                 count = prod(trips[node.statement].values(), start=1.0)
-                each = iteration_price(model, node, innermost, is_parallel(innermost)) if innermost else 1.0
+                each = 1.0
+                if innermost:
+                    is_vector = innermost.vector != 1
+                    each = iteration_price(model, node, innermost.name, is_parallel(innermost.name), is_vector)
                 return count * each / (threads if under_threads else 1)
             case Sequence():
                 return sum(price(part, innermost, under_threads) for part in node.parts)
@@ -163,9 +171,7 @@ def tree_price(
                     return price(node.body, None, under_threads) * IN_REGISTERS
                 if node.unroll > 1 and innermost and not any(loops(node.body)):
                     return price(node.body, innermost, under_threads) * JAMMED
-                below = price(node.body, node.name, under_threads or node.is_parallel)
-                if node.vector != 1:
-                    below *= CHOSEN_VECTOR
+                below = price(node.body, node, under_threads or node.is_parallel)
                 starts = _executions(model, tree, node.name, trips) if node.is_parallel else 0.0
                 return below + START_OF_THREADS * starts
 

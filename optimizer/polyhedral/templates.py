@@ -25,6 +25,7 @@ from optimizer.polyhedral.model import Model, model_of
 from optimizer.polyhedral.nest import Nest
 from optimizer.polyhedral.panel_templates import panels
 from optimizer.polyhedral.private_arrays import model_for
+from optimizer.polyhedral.recurrence_templates import side_by_side
 from optimizer.polyhedral.reduce_templates import shared_reductions, vector_reductions
 from optimizer.polyhedral.register_templates import eliminations, register_tilings
 from optimizer.polyhedral.schedule import Schedule
@@ -111,7 +112,8 @@ def family_of(
     jammed = (both for draft in (*in_registers, start) for both in (*jams(draft, sizes, threads), draft))
     together, shared = (tuple(shared_reductions(start, threads, several_parts=each)) for each in (True, False))
     vectors = tuple(each for draft in (*shared, start) for each in vector_reductions(draft))
-    first = vectors if share_of_bytes < 1.0 or (shared and _has_total(start)) else ()
+    sums = vectors if share_of_bytes < 1.0 or (shared and _has_total(start)) else ()
+    first = (*sums, *side_by_side(start))
     sweeps = (*time_tilings(start, threads), *plane_tilings(start, threads))
     tilings = _distinct((*first, *together, *sweeps, *blocked, *jammed, *shared, *vectors, *_tilings(start)))
     threaded = [_threaded(tiled, sizes) if threads > 1 else tiled for tiled in tilings]
