@@ -78,10 +78,29 @@ class Subject:
         first = self.loop or self.function
         return node if node is not None and first.lineno <= node.lineno <= (first.end_lineno or 0) else None
 
+    @cached_property
+    def _written_loops(self) -> dict[str, ast.For]:
+        """The loops of the nest that are a `for` of the source."""
+        nodes: dict[int, ast.For] = {}
+        for node in ast.walk(self.function):
+            if isinstance(node, ast.For):
+                nodes.setdefault(node.lineno, node)
+        return {loop.name: nodes[loop.line] for loop in self.nest.loops if loop.line in nodes}
+
     def _for_of(self, name: str) -> ast.For | None:
-        line = next((loop.line for loop in self.nest.loops if loop.name == name), 0)
-        every = (node for node in ast.walk(self.function) if isinstance(node, ast.For))
-        return next((node for node in every if node.lineno == line), None)
+        return self._written_loops.get(name)
+
+    @cached_property
+    def first_values(self) -> dict[str, ast.expr]:
+        """What is assigned to each variable first, outermost statements before those inside them."""
+        found: dict[str, ast.expr] = {}
+        for node in ast.walk(self.function):
+            match node:
+                case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                    found.setdefault(name, value)
+                case _:
+                    pass
+        return found
 
     def is_written(self, name: str) -> bool:
         """Whether a loop of the nest is a `for` of the source."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TypeAlias
@@ -176,7 +176,10 @@ def _hazards(
     for statement in statements:
         domain = isl.Set(statement.domain).intersect_params(admissible)
         iteration = f"[{', '.join(parameters)}] -> {{ {statement.name}[{', '.join(statement.iterators)}]"
-        for position, element in enumerate(_elements(statement, parameters, scalars)):
+        elements = tuple(_elements(statement, parameters, scalars))
+        if domain.is_subset(_inside(iteration, elements, shapes)):
+            continue
+        for position, element in enumerate(elements):
             shape = shapes[element.array]
             reached = domain
             for guard in element.guards:
@@ -190,6 +193,17 @@ def _hazards(
             if not outside.is_empty():
                 found.append(_Hazard(statement, position, element, shape, iteration, reached, outside))
     return tuple(found)
+
+
+def _inside(iteration: str, elements: Sequence[Element], shapes: Mapping[str, tuple[str, ...]]) -> isl.Set:
+    """The iterations for which no element is outside, whether it is evaluated or not."""
+    tests = {
+        f"0 <= {subscript} < {extent}"
+        for element in elements
+        for subscript, extent in zip(element.subscripts, shapes[element.array], strict=True)
+        if subscript != ANYWHERE
+    }
+    return isl.Set(f"{iteration} : {' and '.join(sorted(tests)) or 'true'} }}")
 
 
 def _is_certain(hazard: _Hazard, nest: Nest) -> bool:

@@ -13,6 +13,7 @@ from optimizer.polyhedral.frontend.affine import Condition
 from optimizer.polyhedral.frontend.body import FunctionWalker
 from optimizer.polyhedral.frontend.bounds import Violation, find_violation, subscripted_arrays, within_bounds
 from optimizer.polyhedral.frontend.buffer_swaps import without_swaps
+from optimizer.polyhedral.frontend.copying import copied
 from optimizer.polyhedral.frontend.drafts import Draft
 from optimizer.polyhedral.frontend.expressions import ExpressionReader
 from optimizer.polyhedral.frontend.functions import is_transparent
@@ -105,8 +106,8 @@ def read_function(
             message = f"`{argument.name}` cannot be the name of an argument here"
             raise module.source.error(argument.node, message, "give it another name")
     spelled, meanings = _spelled(module, function, signature)
-    names = _names_of(module, spelled)
-    shapes = read_shapes(module, spelled, signature, names)
+    first = copied(spelled)
+    shapes = read_shapes(module, first, signature, _names_of(module, first))
     ranks = {argument.name: argument.dimensions or () for argument in signature}
     unnamed = frozenset(symbol for symbol, array, k in shapes.symbols if ranks[array][k] is None)
     try:
@@ -114,7 +115,9 @@ def read_function(
             shapes,
             unnamed,
             examples or {},
-            lambda found: _walked(module, function, signature, found, unnamed, may_be_opaque=may_be_opaque),
+            lambda found: _walked(
+                module, function, copied(spelled), signature, found, unnamed, may_be_opaque=may_be_opaque
+            ),
         )
     except SourceError as error:
         raise error.with_names(meanings) from None
@@ -161,14 +164,14 @@ def _names_of(module: Module, spelled: ast.FunctionDef) -> FunctionNames:
 def _walked(
     module: Module,
     function: ast.FunctionDef,
+    spelled: ast.FunctionDef,
     signature: tuple[Signature, ...],
     shapes: Shapes,
     unnamed: frozenset[str],
     *,
     may_be_opaque: bool,
 ) -> Reading:
-    """The function with these sizes of its arrays."""
-    spelled, _ = _spelled(module, function, signature)
+    """The function with these sizes of its arrays; `spelled`, a copy of it as `_spelled` makes it, is changed."""
     names = _names_of(module, spelled)
     symbols = [symbol for symbol, _, _ in shapes.symbols]
     names.taken.update(symbols)

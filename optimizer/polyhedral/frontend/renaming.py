@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from optimizer.polyhedral.frontend import dtypes
 from optimizer.polyhedral.frontend.body import FunctionWalker
+from optimizer.polyhedral.frontend.copying import copied
 from optimizer.polyhedral.frontend.scalars import Use, Web
 from optimizer.polyhedral.nest import Access, Array, Nest, Role, Statement
 
@@ -30,7 +30,7 @@ def with_webs(nest: Nest, walker: FunctionWalker, webs: tuple[Web, ...]) -> Nest
         if draft.opaque:
             # One name for each variable, wherever it stands in there.
             read = written = read | written
-        node = _Renamer(read, written).visit(copy.deepcopy(draft.node))
+        node = _Renamer(read, written).visit(copied(draft.node))
         nodes.append(node)
         statements.append(replace(statement, accesses=tuple(accesses), body=ast.unparse(node)))
     types = _scalar_types(nest, walker, webs, nodes)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from optimizer.polyhedral.frontend.affine import Affine, NotAffine, affine, as_extreme, expression_of, number, variable
 from optimizer.polyhedral.frontend.array_values import ArrayValue
+from optimizer.polyhedral.frontend.copying import copied
 from optimizer.polyhedral.frontend.names import FunctionNames
 from optimizer.polyhedral.frontend.source import Module
 
@@ -161,7 +161,7 @@ class Scope:
 
     def rewritten(self, node: ast.expr) -> ast.expr:
         """An affine expression or condition over unique loop names and parameters only."""
-        return _Rewriter(self).visit(copy.deepcopy(node))
+        return _Rewriter(self).visit(copied(node))
 
 
 def positions(part: ast.Slice, count: int) -> range:
