@@ -79,7 +79,7 @@ def read_piece(around: Surroundings, node: ast.stmt) -> Piece:
     places = _first_places(node)
     scalar_reads: dict[str, ast.Name] = {}
     for name in dict.fromkeys((*reading.scalars, *reader.variables)):
-        is_known = around.scope.names.mentioned[name] > len(places[name]) or name in around.scope.arguments
+        is_known = around.scope.names.mentioned[name] != len(places[name]) or name in around.scope.arguments
         is_written = name in reader.variables and (is_known or name in exposed)
         if name in exposed or (is_written and name not in certain):
             scalar_reads[name] = places[name][0]
