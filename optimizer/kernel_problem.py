@@ -25,6 +25,7 @@ from optimizer.measure.machine import available_processors
 from optimizer.measure.workload import ArgumentKind, ArgumentSpec, CatalogInputs, FileInputs, RandomInputs, Workload
 from optimizer.names import nearest
 from optimizer.polyhedral.counting import array_bytes, bytes_of, compulsory_bytes, flops, iterations
+from optimizer.polyhedral.data_subscripts import arrays_of_subscripts
 from optimizer.polyhedral.frontend import check_bounds, nest_of_file
 from optimizer.polyhedral.legality import Judgement, Legal, judge
 from optimizer.polyhedral.model import Model, model_of
@@ -256,8 +257,16 @@ class KernelProblem:
         sizes = self.sizes if isinstance(size, str) else size
         written = {a.array for s in self.nest.statements for a in s.accesses if a.is_write}
         shapes = {array.name: array.shape for array in self.nest.arrays}
+        subscripts = arrays_of_subscripts(self.nest)
         arguments = tuple(
-            ArgumentSpec(a.name, ArgumentKind(a.kind.value), a.dtype, shapes.get(a.name, ()))
+            ArgumentSpec(
+                a.name,
+                ArgumentKind(a.kind.value),
+                a.dtype,
+                shapes.get(a.name, ()),
+                subscripts[a.name].limit if a.name in subscripts else "",
+                a.name in subscripts and subscripts[a.name].is_ascending,
+            )
             for a in self.nest.arguments
         )
         if self.kernel in catalog.names():
@@ -275,6 +284,7 @@ class KernelProblem:
             sizes=dict(sizes),
             inputs=inputs,
             has_array_statements=self.nest.has_array_statements,
+            data_decide=any(statement.opaque for statement in self.nest.statements),
             has_free_sums=bool(self.nest.free_sums),
         )
 

@@ -11,12 +11,13 @@ from functools import cached_property
 import islpy as isl
 
 from optimizer.errors import SourceError, UserError
-from optimizer.lint.argument_types import signature_by_use, uses_of
+from optimizer.lint.argument_types import signature_by_use
 from optimizer.polyhedral.frontend.bounds import within_bounds
 from optimizer.polyhedral.frontend.build import Reading, check_decorators, read_function
 from optimizer.polyhedral.frontend.functions import is_number, is_transparent
 from optimizer.polyhedral.frontend.names import FunctionNames
 from optimizer.polyhedral.frontend.source import Module
+from optimizer.polyhedral.frontend.uses import uses_of
 from optimizer.polyhedral.nest import Access, ArgumentKind, Array, Nest, Role, Statement
 
 _OPENED = ast.For | ast.While | ast.If | ast.With | ast.Try
@@ -174,7 +175,8 @@ def subjects_of(module: Module, function: ast.FunctionDef) -> Iterator[Subject |
 def _read(module: Module, function: ast.FunctionDef) -> Reading:
     try:
         check_decorators(module, function)
-        return read_function(module, function, signature_by_use(module, function))
+        # Faults are known for certain: what data decide is not looked into.
+        return read_function(module, function, signature_by_use(module, function), may_be_opaque=False)
     except (RecursionError, ArithmeticError, LookupError, ValueError, isl.Error) as error:
         # Code that was not written for the front end can have what it does not expect, or what is too much for isl.
         raise module.source.error(function, f"the analysis of this function failed: {error}") from None

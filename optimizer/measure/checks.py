@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from optimizer.errors import InfrastructureError
+from optimizer.errors import InfrastructureError, UserError
 from optimizer.measure.commands import CallReport, CheckCommand, CheckReport, Form
 from optimizer.measure.comparison import (
     Difference,
@@ -92,10 +92,24 @@ class Checker:
         if not sizes:
             reasons = "; ".join(self._skipped.values())
             raise InfrastructureError(f"the original cannot be run at any size to check: {reasons}")
+        if self._workload.data_decide:
+            self._check_inputs(sizes)
         self._check_plain(sizes)
         self._check_compiled(sizes)
         skipped = tuple(f"{size}: {reason}" for size, reason in self._skipped.items())
         return CheckReport(self._checks, self._is_exact, skipped, self._compile_seconds)
+
+    def _check_inputs(self, sizes: list[Mapping[str, int]]) -> None:
+        """Data decide about the subscripts of the original: some of what is drawn has to be such that it can run.
+
+        Raises `UserError` when nothing is: then nothing could be compared.
+        """
+        usual = [Case(size, seed, ValueKind.USUAL) for size in sizes for seed in self._command.seeds]
+        if not any(self._references.compiled(case) for case in usual):
+            raise UserError(
+                f"{self._workload.function} leaves its arrays on all inputs that were drawn for it, as data decide "
+                "about its subscripts: keep computed ones inside by `min` and `max`, or take them from an array"
+            )
 
     @property
     def _is_parallel(self) -> bool:
@@ -181,7 +195,7 @@ class Checker:
             for case in [*usual, *special]:
                 reference = self._references.compiled(case)
                 if reference is None:
-                    self._skipped[size_text(case.sizes)] = "the original writes outside of its arrays"
+                    self._skipped[size_text(case.sizes)] = "the original leaves its arrays"
                     continue
                 if reference.sensitivity is None:
                     if case.kind is ValueKind.USUAL:

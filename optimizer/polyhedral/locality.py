@@ -15,7 +15,7 @@ from math import prod
 import islpy as isl
 
 from optimizer.polyhedral.model import Model
-from optimizer.polyhedral.nest import Nest, Statement
+from optimizer.polyhedral.nest import ANYWHERE, Nest, Statement
 from optimizer.polyhedral.reductions import free_reduction
 from optimizer.polyhedral.tree import Leaf, Loop, Node, Sequence, leaves, loops
 
@@ -31,8 +31,10 @@ JAMMED = 0.25
 """... what one beside those of other iterations of an outer loop does, ..."""
 IN_REGISTERS = 0.05
 """... and what one in a register tile does."""
+OPAQUE = 50.0
+"""Price of a step of which nothing is known, ..."""
 START_OF_THREADS = 5_000.0
-"""Price of starting and joining the threads once, in the same unit (about a nanosecond)."""
+"""... and of starting and joining the threads once, in the same unit (about a nanosecond)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,9 @@ class Linear:
 def linear_coefficients(
     expression: str, names: tuple[str, ...], parameters: tuple[str, ...]
 ) -> Mapping[str, int] | None:
-    """The coefficient of each name in an affine isl expression; None when it is not affine (a `floor`)."""
+    """The coefficient of each name in an affine isl expression; None for one that is not (a `floor`, or data)."""
+    if expression == ANYWHERE:
+        return None
     text = f"[{', '.join(parameters)}] -> {{ [{', '.join(names)}] -> [({expression})] }}"
     pieces = isl.PwAff(text)
     if pieces.n_piece() != 1:
@@ -119,6 +123,8 @@ def strides(nest: Nest, leaf: Leaf, loop: str) -> tuple[float, ...]:
 
 def iteration_price(model: Model, leaf: Leaf, loop: str, is_parallel: bool) -> float:
     """The price of an iteration of the leaf in this innermost loop; `is_parallel`: whether the loop carries nothing."""
+    if model.nest.statement(leaf.statement).opaque:
+        return OPAQUE
     jumps = strides(model.nest, leaf, loop)
     strided = sum(jump > 1 for jump in jumps)
     if not is_parallel and (strided or not _is_free_sum(model, leaf, loop)):

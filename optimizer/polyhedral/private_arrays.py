@@ -146,6 +146,10 @@ def _check_uses(model: Model, private: Private, using: Sequence[Statement], oute
     nest = model.nest
     writes, place = _empty(nest), _empty(nest)
     for statement in using:
+        if statement.opaque:
+            raise StepError(
+                f"which elements of {private.array} {statement.name} (line {statement.line}) uses is not known"
+            )
         place = place.union(_relation(model, statement, outer))
         for access in _accesses(statement, private.array):
             if access.is_write:

@@ -146,7 +146,30 @@ def summary_of_nest(nest: Nest, explanation: Explanation) -> str:
     for copies, names in groups.items():
         how = f"with a copy for each {', '.join(copies)}" if copies else "with one value, carried along"
         lines.append(f"scalars     {', '.join(names)} {how}")
-    return "\n".join(lines)
+    if assumed := assumed_text(nest):
+        lines.append(f"assumed     {assumed}")
+    return "\n".join([*lines, *opaque_lines(nest)])
+
+
+def opaque_lines(nest: Nest) -> Iterator[str]:
+    """What is not looked into, and why."""
+    for statement in nest.statements:
+        if statement.opaque:
+            yield f"one step    {statement.name} (line {statement.line}): {statement.opaque}"
+
+
+def assumed_types(nest: Nest) -> dict[str, str]:
+    """Arguments of which nothing but their use says the type, and which it is: `float64[n, m]`."""
+    assumed = (argument for argument in nest.arguments if argument.is_assumed)
+    shapes = {array.name: f"[{', '.join(array.shape)}]" for array in nest.arrays}
+    return {argument.name: argument.dtype + shapes.get(argument.name, "") for argument in assumed}
+
+
+def assumed_text(nest: Nest) -> str:
+    """The same in words; empty if there are none."""
+    types = assumed_types(nest)
+    listed = ", ".join(f"{name}: {kind}" for name, kind in types.items())
+    return f"{listed} (annotations would say it for certain)" if types else ""
 
 
 def dependence_table(dependences: Sequence[Dependence]) -> str:
@@ -200,11 +223,16 @@ def explanation_json(
     data: dict[str, Any] = {
         "kernel": kernel,
         "loops": [{"name": loop.name, "line": loop.line} for loop in nest.loops],
-        "statements": [{"name": s.name, "line": s.line, "text": s.body, "loops": s.iterators} for s in nest.statements],
+        "statements": [
+            {"name": s.name, "line": s.line, "text": s.body, "loops": s.iterators}
+            | ({"one_step": s.opaque} if s.opaque else {})
+            for s in nest.statements
+        ],
         "dependences": [d.to_json() for d in explanation.dependences],
         "parallel": explanation.parallel,
         "permutable": explanation.permutable,
         "scalars": scalars(nest),
+        "assumed_types": assumed_types(nest),
         "limit_seconds": limit,
     }
     return data | ({"code": code} if code else {})

@@ -10,10 +10,11 @@ from typing import Any
 
 from optimizer.errors import SourceError
 from optimizer.polyhedral.frontend.affine import Condition
-from optimizer.polyhedral.frontend.body import Draft, FunctionWalker
+from optimizer.polyhedral.frontend.body import FunctionWalker
 from optimizer.polyhedral.frontend.bounds import Violation, find_violation, subscripted_arrays, within_bounds
 from optimizer.polyhedral.frontend.buffer_swaps import without_swaps
 from optimizer.polyhedral.frontend.copying import copied
+from optimizer.polyhedral.frontend.drafts import Draft
 from optimizer.polyhedral.frontend.expressions import ExpressionReader
 from optimizer.polyhedral.frontend.functions import is_transparent
 from optimizer.polyhedral.frontend.kept_elements import check_kept
@@ -25,7 +26,7 @@ from optimizer.polyhedral.frontend.renaming import with_webs
 from optimizer.polyhedral.frontend.scalars import find_webs
 from optimizer.polyhedral.frontend.scope import ArrayInfo, Scope
 from optimizer.polyhedral.frontend.shapes import Shapes, read_shapes
-from optimizer.polyhedral.frontend.signature import Signature, read_signature
+from optimizer.polyhedral.frontend.signature import ANNOTATE, Signature, read_signature
 from optimizer.polyhedral.frontend.size_unification import FreeSizes, with_equal_sizes
 from optimizer.polyhedral.frontend.source import Module
 from optimizer.polyhedral.frontend.spelling import Spelling
@@ -51,15 +52,20 @@ class Reading:
         return _place(self.drafts[int(violation.statement.name[1:])], violation)
 
 
-def build_nest(module: Module, function: ast.FunctionDef, examples: Mapping[str, Any] | None) -> Nest:
-    """The nest of one function of a module.
+def build_nest(
+    module: Module, function: ast.FunctionDef, examples: Mapping[str, Any] | None, *, by_use: bool = False
+) -> Nest:
+    """The nest of one function of a module; `by_use`: arguments without a type have the one that their use shows.
 
     Raises:
         SourceError: at the first thing that is not supported, or that is wrong at every size.
     """
     check_decorators(module, function)
-    signature = read_signature(module, function, examples)
-    reading = read_function(module, function, signature, examples)
+    signature = read_signature(module, function, examples, by_use=by_use)
+    try:
+        reading = read_function(module, function, signature, examples)
+    except SourceError as error:
+        raise _with_assumptions(error, signature) from None
     violation = find_violation(reading.nest)
     if violation is not None:
         hint = "make the array larger or the loop shorter"
@@ -67,13 +73,26 @@ def build_nest(module: Module, function: ast.FunctionDef, examples: Mapping[str,
     return with_scalars_in_elements(within_bounds(reading.nest))
 
 
+def _with_assumptions(error: SourceError, signature: tuple[Signature, ...]) -> SourceError:
+    """The same, with what it rests on: types may have been taken from the use of arguments."""
+    assumed = ", ".join(f"`{argument.name}`" for argument in signature if argument.is_assumed)
+    if not assumed:
+        return error
+    shown = f"what {assumed} may be is guessed from the use: if that is wrong, {ANNOTATE}"
+    return error.with_hint(f"{error.hint}\n  {shown}" if error.hint else shown)
+
+
 def read_function(
     module: Module,
     function: ast.FunctionDef,
     signature: tuple[Signature, ...],
     examples: Mapping[str, Any] | None = None,
+    *,
+    may_be_opaque: bool = True,
 ) -> Reading:
     """One function of a module, whose arguments are of these types, for all sizes at which its arrays exist.
+
+    `may_be_opaque`: whether what data decide is read as steps of which little is known (see `opaque`), or refused.
 
     Raises:
         SourceError: at the first thing that is not supported.
@@ -96,7 +115,9 @@ def read_function(
             shapes,
             unnamed,
             examples or {},
-            lambda found: _walked(module, function, copied(spelled), signature, found, unnamed),
+            lambda found: _walked(
+                module, function, copied(spelled), signature, found, unnamed, may_be_opaque=may_be_opaque
+            ),
         )
     except SourceError as error:
         raise error.with_names(meanings) from None
@@ -147,6 +168,8 @@ def _walked(
     signature: tuple[Signature, ...],
     shapes: Shapes,
     unnamed: frozenset[str],
+    *,
+    may_be_opaque: bool,
 ) -> Reading:
     """The function with these sizes of its arrays; `spelled`, a copy of it as `_spelled` makes it, is changed."""
     names = _names_of(module, spelled)
@@ -163,9 +186,11 @@ def _walked(
     others = {*scope.arguments, *scope.arrays, *symbols, *names.assigned}
     others |= {*module.imports, *module.functions, *module.constants}
     reader = ExpressionReader(scope)
-    walker = FunctionWalker(scope, reader, LoopNames(names, frozenset(others)), Spelling(reader))
+    walker = FunctionWalker(scope, reader, LoopNames(names, frozenset(others)), Spelling(reader), may_be_opaque)
     tree = walker.walk(spelled)
     if not walker.loops:
+        if walker.refused is not None:
+            raise walker.refused
         raise module.source.error(function, f"`{function.name}` has no loops", "a kernel is a function of `for` loops")
     return Reading(_assemble(module, function, signature, shapes, walker, tree), tuple(walker.drafts))
 
@@ -219,7 +244,7 @@ def _argument(signature: Signature, parameters: list[str]) -> Argument:
         kind = ArgumentKind.ARRAY
     else:
         kind = ArgumentKind.PARAMETER if signature.name in parameters else ArgumentKind.VALUE
-    return Argument(signature.name, kind, signature.dtype, signature.default)
+    return Argument(signature.name, kind, signature.dtype, signature.default, signature.is_assumed)
 
 
 def _context(parameters: tuple[str, ...], scope: Scope, made: AbstractSet[str]) -> str:
@@ -253,7 +278,7 @@ def _statement(draft: Draft, parameters: tuple[str, ...]) -> Statement:
     instance = f"{draft.name}[{', '.join(iterators)}]" + (f" : {condition}" if condition else "")
     domain = f"[{prefix}] -> {{ {instance} }}" if prefix else f"{{ {instance} }}"
     line: int = draft.source.lineno
-    return Statement(draft.name, iterators, domain, draft.accesses, ast.unparse(draft.node), line)
+    return Statement(draft.name, iterators, domain, draft.accesses, ast.unparse(draft.node), line, draft.opaque)
 
 
 def _closed(condition: Condition) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import islpy as isl
 
-from optimizer.polyhedral.frontend.body import Draft
+from optimizer.polyhedral.frontend.drafts import Draft
 from optimizer.polyhedral.frontend.limits import limited
 from optimizer.polyhedral.frontend.source import Source
 from optimizer.polyhedral.nest import Nest, Statement
@@ -101,7 +101,9 @@ def _with_ends(nest: Nest, names: AbstractSet[str]) -> Nest:
 
 
 def _is_changed(draft: Draft, variable: str) -> bool:
-    """Whether the statement is an augmented assignment to the variable: it reads and writes it under one name."""
+    """Whether the statement reads and writes the variable under one name: an augmented assignment, or an opaque one."""
+    if draft.opaque:
+        return {True, False} <= {access.is_write for access in draft.accesses if access.array == variable}
     match draft.node:
         case ast.AugAssign(target=ast.Name(id=name)):
             return name == variable

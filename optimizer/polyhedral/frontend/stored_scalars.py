@@ -56,7 +56,7 @@ def _stays(nest: Nest) -> Iterator[Stay]:
         if scalar.role is not Role.SCALAR or scalar.returned or scalar.dtype != DTYPE:
             continue
         using = [s for s in nest.statements if any(access.array == scalar.name for access in s.accesses)]
-        if len(using) < 2:
+        if len(using) < 2 or any(statement.opaque for statement in using):
             continue
         load, *_, store = using
         element = next((access for access in store.accesses if access.is_write), None)

@@ -36,6 +36,8 @@ def _is_temporary(nest: Nest, array: Array) -> bool:
     if array.role is not Role.LOCAL or array.returned or array.dtype not in DTYPES:
         return False
     using = [statement for statement in nest.statements if _accesses(statement, array.name)]
+    if any(statement.opaque for statement in using):
+        return False
     writing = [statement for statement in using if any(access.is_write for access in _accesses(statement, array.name))]
     if len(writing) != 1 or len(using) < 2:
         return False
