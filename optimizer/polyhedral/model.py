@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Hashable, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
@@ -65,35 +65,33 @@ class Model:
 
     def access_relation(self, statement: Statement, access: Access) -> isl.UnionMap:
         """The relation from the iterations of a statement to the elements that one of its accesses may touch."""
-        return self._relation(statement, (access,))
+        relation = self._relation(statement, (access,))
+        if access.is_exact:
+            return relation
+        places = [f"at{k}" for k in range(len(access.subscripts))]
+        extents = zip(places, self.nest.array(access.array).shape, strict=True)
+        inside = " and ".join(f"0 <= {place} < {extent}" for place, extent in extents)
+        elements = f"{{ {access.array}[{', '.join(places)}] : {inside} }}"
+        return relation.intersect_range(isl.UnionSet(f"[{', '.join(self.nest.parameters)}] -> {elements}"))
 
     def _relation(self, statement: Statement, accesses: Sequence[Access]) -> isl.UnionMap:
         iteration = f"{statement.name}[{', '.join(statement.iterators)}]"
         terms = (f"{iteration} -> {access.array}[{', '.join(access.subscripts)}]" for access in accesses)
         text = f"[{', '.join(self.nest.parameters)}] -> {{ {'; '.join(terms)} }}"
-        relation = isl.UnionMap(text).intersect_domain(isl.UnionSet.from_set(self.domains[statement.name]))
-        if all(access.is_exact for access in accesses):
-            return relation
-        elements = isl.UnionSet(f"[{', '.join(self.nest.parameters)}] -> {{ {'; '.join(self._all(accesses))} }}")
-        return relation.intersect_range(elements)
+        return isl.UnionMap(text).intersect_domain(isl.UnionSet.from_set(self.domains[statement.name]))
 
-    def _all(self, accesses: Sequence[Access]) -> Iterator[str]:
-        """All elements of the arrays that are accessed; of scalars whatever is asked for."""
-        for name in {access.array for access in accesses}:
-            array = self.nest.array(name)
-            rank = max(len(access.subscripts) for access in accesses if access.array == name)
-            places = [f"at{k}" for k in range(rank)]
-            limits = [f"0 <= {place} < {extent}" for place, extent in zip(places, array.shape, strict=False)]
-            yield f"{name}[{', '.join(places)}] : {' and '.join(limits) or 'true'}"
+    def _all_of(self, statement: Statement, *, is_write: bool) -> isl.UnionMap:
+        accesses = [access for access in statement.accesses if access.is_write is is_write]
+        # One text is read sooner than one for each.
+        exact = self._relation(statement, [access for access in accesses if access.is_exact])
+        others = [self.access_relation(statement, access) for access in accesses if not access.is_exact]
+        return union([exact, *others], exact)
 
     @cached_property
     def touched(self) -> dict[str, Touched]:
         """By the names of the statements."""
         return {
-            statement.name: Touched(
-                self._relation(statement, [access for access in statement.accesses if not access.is_write]),
-                self._relation(statement, [access for access in statement.accesses if access.is_write]),
-            )
+            statement.name: Touched(self._all_of(statement, is_write=False), self._all_of(statement, is_write=True))
             for statement in self.nest.statements
         }
 
