@@ -97,11 +97,12 @@ def family_of(
     tree = order.apply(nest)
     start = Draft(model_for(model, tree), order.steps, tree)
     blocked = eliminations(start, register_tile, threads)
-    in_registers = register_tilings(start, register_tile, sizes, threads)
+    in_registers = tuple(register_tilings(start, register_tile, sizes, threads))
     jammed = (both for draft in (*in_registers, start) for both in (*jams(draft, sizes, threads), draft))
     together, shared = (tuple(shared_reductions(start, threads, several_parts=each)) for each in (True, False))
     vectors = tuple(each for draft in (*shared, start) for each in vector_reductions(draft))
-    first = vectors if share_of_bytes < 1.0 or (shared and _has_total(start)) else ()
+    is_first = share_of_bytes < 1.0 or (shared and _has_total(start)) or (not in_registers and _has_rows(start))
+    first = vectors if is_first else ()
     sweeps = (*time_tilings(start, threads), *plane_tilings(start, threads))
     tilings = _distinct((*first, *together, *sweeps, *blocked, *jammed, *shared, *vectors, *_tilings(start)))
     threaded = [_threaded(tiled, sizes) if threads > 1 else tiled for tiled in tilings]
@@ -118,6 +119,12 @@ def _has_total(draft: Draft) -> bool:
         for part in (draft.tree.parts if isinstance(draft.tree, Sequence) else (draft.tree,))
         if isinstance(part, Loop)
     )
+
+
+def _has_rows(draft: Draft) -> bool:
+    """Whether threads can share a loop of several parts, of which each uses what the one before left in the cache."""
+    parts = draft.tree.parts if isinstance(draft.tree, Sequence) else (draft.tree,)
+    return any(isinstance(p, Loop) and isinstance(p.body, Sequence) and draft.is_parallel(p.name) for p in parts)
 
 
 def _streamed(order: Draft, first: Draft, sizes: Mapping[str, int], threads: int) -> Iterator[Draft]:
