@@ -54,7 +54,7 @@ def problem(folder: Path, name: str, fp: str = "contract") -> KernelProblem:
 
 @pytest.mark.parametrize(
     ("name", "read", "written"),
-    [("distance", 1, 0), ("chain", 2, 1), ("normal rows", 1, 1), ("normal columns", 1, 1), ("soft rows", 1, 2)],
+    [("distance", 1, 0), ("chain", 2, 1), ("normal rows", 1, 1), ("normal columns", 1, 1), ("soft rows", 1, 1)],
 )
 def test_each_matrix_moves_once(tmp_path: Path, name: str, read: int, written: int) -> None:
     kernel = problem(tmp_path, name)

@@ -92,8 +92,9 @@ def _imported(names: Mapping[str, str]) -> str:
 
 def module_parts(nest: Nest, tree: Node, options: CodeOptions) -> ModuleParts:
     """The module for a schedule, in pieces; raises as `Backend.source` does."""
+    own = {array.name for array in nest.arrays}
     nest, tree = with_partial_arrays(nest, tree)
-    memory = private_memory(nest, tree)
+    memory = private_memory(nest, tree, own)
     nest, tree = with_twins_merged(memory.nest, tree)
     source_names = _source_names(nest)
     overlap_name, range_name = free_name("may_overlap", source_names), free_name("address_range", source_names)
@@ -126,7 +127,7 @@ def module_parts(nest: Nest, tree: Node, options: CodeOptions) -> ModuleParts:
     lines = [
         decorator(options, is_parallel=is_parallel),
         signature(nest, name),
-        *head_lines(nest, places, overlap_name),
+        *head_lines(nest, places, overlap_name, memory.owners),
         *printer.lines(loops, INDENT, reserved | {subscripts.unsigned}),
         *_tail_lines(nest, places),
     ]

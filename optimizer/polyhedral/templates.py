@@ -108,12 +108,12 @@ def family_of(
     in_panels = tuple(panels(start, register_tile, sizes, threads))
     whole = register_tilings(start, register_tile, sizes, threads)
     # First those that are best where memory is fast, and where it is slow.
-    in_registers = chain(islice(whole, 1), in_panels, whole)
+    in_registers = tuple(chain(islice(whole, 1), in_panels, whole))
     jammed = (both for draft in (*in_registers, start) for both in (*jams(draft, sizes, threads), draft))
     together, shared = (tuple(shared_reductions(start, threads, several_parts=each)) for each in (True, False))
     vectors = tuple(each for draft in (*shared, start) for each in vector_reductions(draft))
-    sums = vectors if share_of_bytes < 1.0 or (shared and _has_total(start)) else ()
-    first = (*sums, *side_by_side(start))
+    has_sums = share_of_bytes < 1.0 or (shared and _has_total(start)) or (not in_registers and _has_rows(start))
+    first = (*(vectors if has_sums else ()), *side_by_side(start))
     sweeps = (*time_tilings(start, threads), *plane_tilings(start, threads))
     tilings = _distinct((*first, *together, *sweeps, *blocked, *jammed, *shared, *vectors, *_tilings(start)))
     threaded = [_threaded(tiled, sizes) if threads > 1 else tiled for tiled in tilings]
@@ -136,6 +136,12 @@ def _has_total(draft: Draft) -> bool:
         for part in (draft.tree.parts if isinstance(draft.tree, Sequence) else (draft.tree,))
         if isinstance(part, Loop)
     )
+
+
+def _has_rows(draft: Draft) -> bool:
+    """Whether threads can share a loop of several parts, of which each uses what the one before left in the cache."""
+    parts = draft.tree.parts if isinstance(draft.tree, Sequence) else (draft.tree,)
+    return any(isinstance(p, Loop) and isinstance(p.body, Sequence) and draft.is_parallel(p.name) for p in parts)
 
 
 def _streamed(order: Draft, first: Draft, sizes: Mapping[str, int], threads: int) -> Iterator[Draft]:

@@ -22,6 +22,7 @@ from optimizer.polyhedral.frontend.names import FunctionNames, LoopNames, is_res
 from optimizer.polyhedral.frontend.original import original, preamble
 from optimizer.polyhedral.frontend.own_variables import separate_own_variables
 from optimizer.polyhedral.frontend.rebound_arguments import with_own_copies
+from optimizer.polyhedral.frontend.recomputed_values import with_values_recomputed
 from optimizer.polyhedral.frontend.renaming import with_webs
 from optimizer.polyhedral.frontend.scalars import find_webs
 from optimizer.polyhedral.frontend.scope import ArrayInfo, Scope
@@ -70,7 +71,7 @@ def build_nest(
     if violation is not None:
         hint = "make the array larger or the loop shorter"
         raise module.source.error(reading.place(violation), violation.message, hint)
-    return with_scalars_in_elements(within_bounds(reading.nest))
+    return with_scalars_in_elements(with_values_recomputed(within_bounds(reading.nest)))
 
 
 def _with_assumptions(error: SourceError, signature: tuple[Signature, ...]) -> SourceError:

@@ -11,6 +11,7 @@ import ast
 from collections.abc import Collection
 from dataclasses import replace
 
+from optimizer.polyhedral.frontend.own_iterations import with_own_elements
 from optimizer.polyhedral.nest import Access, Array, Nest, Role, Statement
 
 DTYPES = frozenset({"float64", "int64", "bool"})
@@ -29,7 +30,7 @@ def with_temporaries_in_variables(nest: Nest, made: Collection[str]) -> Nest:
         replace(statement, body=ast.unparse(_InVariables(chosen).visit(ast.parse(statement.body))))
         for statement in nest.statements
     )
-    return replace(nest, arrays=arrays, statements=statements)
+    return with_own_elements(replace(nest, arrays=arrays, statements=statements), sorted(chosen))
 
 
 def _is_temporary(nest: Nest, array: Array) -> bool:
