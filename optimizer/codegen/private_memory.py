@@ -66,9 +66,9 @@ def _reduced(nest: Nest, tree: Node, array: Array) -> tuple[Nest, str, list[int]
     that are left out. It belongs to a parallel loop if two of its iterations would have the same memory otherwise.
     """
     using = tuple(timed for timed in timed_leaves(tree) if _accesses(nest, timed.leaf.statement, array))
-    around = _around_all(tree, using)
-    elements = _relation(nest, using, array, slice(None))
-    while not elements.reverse().apply_range(_times(nest, using, len(around))).is_single_valued():
+    around = levels_around(tree, using)
+    elements = elements_of(nest, using, array, slice(None))
+    while not elements.reverse().apply_range(times_of(nest, using, len(around))).is_single_valued():
         around.pop()
     owner = next((loop.name for loop in loops(tree) if loop.is_parallel and loop.name in around), "")
     left_out = _determined(nest, using, array, len(around))
@@ -86,9 +86,9 @@ def _reduced(nest: Nest, tree: Node, array: Array) -> tuple[Nest, str, list[int]
 
 def _determined(nest: Nest, using: tuple[TimedLeaf, ...], array: Array, depth: int) -> list[int]:
     """The dimensions of an array that are loops and whose subscripts the first entries of timestamps determine."""
-    times = _times(nest, using, depth)
+    times = times_of(nest, using, depth)
     loops_of_source = len(array.shape) - len(nest.array(array.private.array).shape) if array.private else 0
-    subscripts = [_relation(nest, using, array, slice(k, k + 1)) for k in range(loops_of_source)]
+    subscripts = [elements_of(nest, using, array, slice(k, k + 1)) for k in range(loops_of_source)]
     return [k for k, values in enumerate(subscripts) if times.reverse().apply_range(values).is_single_valued()]
 
 
@@ -126,7 +126,7 @@ def _on_names(points: isl.Set, statement: Statement) -> isl.Set:
     return points.params()
 
 
-def _around_all(tree: Node, using: Sequence[TimedLeaf]) -> list[str | None]:
+def levels_around(tree: Node, using: Sequence[TimedLeaf]) -> list[str | None]:
     """The entries of timestamps, outermost first, that all of the leaves have in common, loops or None for positions.
 
     What runs at once, as lanes or written out in a register tile, ends them.
@@ -149,11 +149,11 @@ def _accesses(nest: Nest, statement: str, array: Array) -> list[Access]:
     return [access for access in nest.statement(statement).accesses if access.array == array.name]
 
 
-def _times(nest: Nest, using: tuple[TimedLeaf, ...], depth: int) -> isl.UnionMap:
+def times_of(nest: Nest, using: tuple[TimedLeaf, ...], depth: int) -> isl.UnionMap:
     return _in_domains(nest, relation_text(nest, using, slice(depth)))
 
 
-def _relation(nest: Nest, using: Sequence[TimedLeaf], array: Array, dimensions: slice) -> isl.UnionMap:
+def elements_of(nest: Nest, using: Sequence[TimedLeaf], array: Array, dimensions: slice) -> isl.UnionMap:
     """From iterations to some subscripts of the elements that they use."""
     found = [
         f"{instance_tuple(nest, name)} -> [{', '.join(f'({text})' for text in access.subscripts[dimensions])}]"
