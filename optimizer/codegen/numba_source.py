@@ -37,6 +37,7 @@ from optimizer.codegen.register_tiles import write_register_tiles
 from optimizer.codegen.scalars import scalar_arrays
 from optimizer.codegen.schedule_tree import generate_loops
 from optimizer.codegen.statement_text import ScalarPlace, Subscripts
+from optimizer.codegen.tile_memory import with_tile_memory
 from optimizer.codegen.twins import with_twins_merged
 from optimizer.codegen.unroll import write_out_unrolled
 from optimizer.codegen.vector_loops import write_vectors
@@ -109,6 +110,8 @@ def module_parts(nest: Nest, tree: Node, options: CodeOptions) -> ModuleParts:
         reserved |= names.all
     is_strict = options.fp is FloatingPoint.STRICT
     loops = name_iterators(loops, nest, reserved | {"at"})
+    tiles = with_tile_memory(loops, nest, tree, memory.owners, reserved | {"at"})
+    loops, nest, reserved = tiles.loops, tiles.nest, reserved | tiles.subscripts
     vectors = VectorText(nest, places, names, is_strict=is_strict)
     if any(loop.packs for loop in loops_of(tree)):
         packed = write_packs(loops, nest, reserved | {"at"})

@@ -37,9 +37,9 @@ def is_temporary(array: Array) -> bool:
 def contraction(nest: Nest, tree: Node, array: Array, dimensions: int) -> Contraction:
     """Which of the first subscripts of an array a schedule needs no memory for. Raises isl.Error where isl gives up."""
     using = tuple(timed for timed in timed_leaves(tree) if accesses_of(nest, timed.leaf.statement, array.name))
-    around = _around_all(tree, using)
-    elements = _relation(nest, using, array, slice(None))
-    while not elements.reverse().apply_range(_times(nest, using, len(around))).is_single_valued():
+    around = levels_around(tree, using)
+    elements = elements_of(nest, using, array, slice(None))
+    while not elements.reverse().apply_range(times_of(nest, using, len(around))).is_single_valued():
         around.pop()
     owner = next((loop.name for loop in loops(tree) if loop.is_parallel and loop.name in around), "")
     left_out = _determined(nest, using, array, dimensions, len(around))
@@ -54,12 +54,12 @@ def accesses_of(nest: Nest, statement: str, array: str) -> list[Access]:
 
 def _determined(nest: Nest, using: tuple[TimedLeaf, ...], array: Array, dimensions: int, depth: int) -> tuple[int, ...]:
     """The dimensions among the first ones whose subscripts the first entries of timestamps determine."""
-    times = _times(nest, using, depth)
-    subscripts = [_relation(nest, using, array, slice(k, k + 1)) for k in range(dimensions)]
+    times = times_of(nest, using, depth)
+    subscripts = [elements_of(nest, using, array, slice(k, k + 1)) for k in range(dimensions)]
     return tuple(k for k, values in enumerate(subscripts) if times.reverse().apply_range(values).is_single_valued())
 
 
-def _around_all(tree: Node, using: Sequence[TimedLeaf]) -> list[str | None]:
+def levels_around(tree: Node, using: Sequence[TimedLeaf]) -> list[str | None]:
     """The entries of timestamps, outermost first, that all of the leaves have in common, loops or None for positions.
 
     What runs at once, as lanes or written out in a register tile, ends them.
@@ -78,11 +78,11 @@ def _around_all(tree: Node, using: Sequence[TimedLeaf]) -> list[str | None]:
     return found
 
 
-def _times(nest: Nest, using: tuple[TimedLeaf, ...], depth: int) -> isl.UnionMap:
+def times_of(nest: Nest, using: tuple[TimedLeaf, ...], depth: int) -> isl.UnionMap:
     return _in_domains(nest, relation_text(nest, using, slice(depth)))
 
 
-def _relation(nest: Nest, using: Sequence[TimedLeaf], array: Array, dimensions: slice) -> isl.UnionMap:
+def elements_of(nest: Nest, using: Sequence[TimedLeaf], array: Array, dimensions: slice) -> isl.UnionMap:
     """From iterations to some subscripts of the elements that they use."""
     found = [
         f"{instance_tuple(nest, name)} -> [{', '.join(f'({text})' for text in access.subscripts[dimensions])}]"
