@@ -73,7 +73,7 @@ def test_a_chain_of_statements_is_one_loop_without_an_array(tmp_path: Path) -> N
     first = kernel.templates()[0]
     tree = first.apply(kernel.nest)
     assert isinstance(tree, Loop)
-    (inner,) = [loop for loop in loops(tree) if len(tuple(leaves(loop))) == 3 and not isinstance(loop.body, Loop)][-1:]
+    (inner,) = [loop for loop in loops(tree) if len(tuple(leaves(loop))) == 2 and not isinstance(loop.body, Loop)][-1:]
     assert isinstance(inner.body, Sequence)
     code = kernel.code(kernel.parse(str(first)))
     assert "d = np.empty" not in code
