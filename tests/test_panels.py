@@ -23,12 +23,8 @@ def product(alpha: float, C: Float64[np.ndarray, "n m"], A: Float64[np.ndarray, 
 
 def returned(A: Float64[np.ndarray, "n k"], B: Float64[np.ndarray, "k m"]) -> Float64[np.ndarray, "n m"]:
     return A @ B
-
-def repeated(steps: int, C: Float64[np.ndarray, "n m"], A: Float64[np.ndarray, "n k"], B: Float64[np.ndarray, "k m"]):
-    for _ in range(steps):
-        C[:] = 0.5 * (A @ B) + C
 """
-SIZES = {"n": 37, "m": 53, "k": 11, "steps": 3}
+SIZES = {"n": 37, "m": 53, "k": 11}
 TILES = "tile(i_2=16); register_tile(i_2=8, j_2=8); reorder(j_2_t, i_2_t_2); tile(i=16, j=8); tile(i_4=16, j_3=8)"
 BLOCKS = "fuse(i_t, i_2_t); fuse(i_t, i_4_t)"
 PANELS = "fuse(j_t, j_2_t); fuse(j_t, j_3_t)"
@@ -38,8 +34,7 @@ def problem_of(tmp_path: Path, name: str = "product", **sizes: int) -> KernelPro
     file = tmp_path / "products.py"
     file.write_text(SOURCE)
     chosen = {**SIZES, **sizes}
-    names = [size for size in chosen if size != "steps" or name == "repeated"]
-    return KernelProblem.load(f"{file}:{name}", ",".join(f"{size}={chosen[size]}" for size in names), threads=2)
+    return KernelProblem.load(f"{file}:{name}", ",".join(f"{size}={n}" for size, n in chosen.items()), threads=2)
 
 
 def code_of(problem: KernelProblem, *steps: str) -> str:
