@@ -284,6 +284,26 @@ def test_variables_of_steps(case: str) -> None:
     assert {(a.array, a.is_write) for a in opaque.accesses if a.array == "t"} == expected
 
 
+KEPT = {
+    "a value that data decide": "for i in range(len(x)):\n    t = x[p[i]] - 1.0\n    y[i] = t * t",
+    "a value that a step uses": (
+        "for i in range(len(x)):\n    t = x[i] - 1.0\n    while x[i] > 0.0:\n        x[i] -= 1.0\n        y[i] += t"
+    ),
+    "an array that a step fills": (
+        "for i in range(len(x)):\n    t = np.empty(len(x))\n    for j in range(len(x)):\n        t[j] = x[j] + y[i]\n"
+        "    for j in range(len(x)):\n        y[i] += t[p[j]]"
+    ),
+}
+
+
+@pytest.mark.parametrize("case", KEPT)
+def test_temporaries_of_steps_keep_their_values(case: str) -> None:
+    nest = nest_of(KEPT[case], vectors())
+    body = "".join(f"    {line}\n" for line in KEPT[case].splitlines())
+    function = function_of(f"{IMPORTS}def f(x, y, A, p):\n{body}")
+    assert_all_legal_schedules_agree(nest, function, [vectors(6), vectors(1)], case, 8)
+
+
 def test_a_variable_that_has_no_value_before_a_step_is_refused() -> None:
     body = "for i in range(len(x)):\n    while x[i] > 0.0:\n        s = s + x[i]\n        x[i] -= 1.0"
     with pytest.raises(SourceError, match="`s` is read before it is assigned"):

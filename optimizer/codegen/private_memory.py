@@ -57,7 +57,7 @@ def private_memory(nest: Nest, tree: Node, temporaries: Collection[str] = ()) ->
                     if owner:
                         nest, found = _guarded(nest, array, left_out)
                         guards |= found
-                elif array.name in temporaries and array.name not in named and is_temporary(array):
+                elif array.name in temporaries and array.name not in named and is_temporary(nest, array):
                     nest, owner = _smaller(nest, tree, array)
                 else:
                     continue

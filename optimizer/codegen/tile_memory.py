@@ -66,7 +66,7 @@ def with_tile_memory(
     kept = {*owned, *(name for loop in loops(tree) for name in (*loop.packs, *loop.streams))}
     for array in nest.arrays:
         is_free = array.role is Role.LOCAL and array.private is None and array.name not in kept
-        if is_free and is_temporary(array):
+        if is_free and is_temporary(nest, array):
             try:
                 with operation_limit():
                     tiles = _tiles(nest, tree, array)

@@ -29,8 +29,11 @@ class Contraction:
     """The parallel loop each of whose iterations has its own memory; empty if there is none."""
 
 
-def is_temporary(array: Array) -> bool:
-    """Whether nothing but the statements that use an array knows what it holds, before and after."""
+def is_temporary(nest: Nest, array: Array) -> bool:
+    """Whether nothing but the statements that use an array knows what it holds, before and after, and each of them is
+    known to use one element."""
+    if any(statement.opaque and accesses_of(nest, statement.name, array.name) for statement in nest.statements):
+        return False
     return not array.returned and (array.role is Role.SCALAR or (array.role is Role.LOCAL and array.fill == "empty"))
 
 

@@ -99,7 +99,7 @@ def _kept_near(model: Model, tree: Node, sizes: Mapping[str, int], cache: int) -
     registers, rows = set[str](), set[str]()
     for array in model.nest.arrays:
         users = [leaf for leaf in leaves(tree) if _uses(model, leaf, array.name)]
-        if not is_temporary(array) or not users:
+        if not is_temporary(model.nest, array) or not users:
             continue
         shared = [loop.name for loop in loops(tree) if all(loop.name in leaf.values for leaf in users)]
         touched = touched_elements(model, users, shared, sizes)

@@ -43,7 +43,7 @@ def with_values_recomputed(nest: Nest) -> Nest:
         if scalar.role is not Role.SCALAR or scalar.returned or scalar.dtype != DTYPE:
             continue
         setting = [s for s in nest.statements if any(a.is_write for a in accesses_of(nest, s.name, scalar.name))]
-        if len(setting) == 1 and _is_cheap(nest, setting[0], scalar.name):
+        if len(setting) == 1 and not setting[0].opaque and _is_cheap(nest, setting[0], scalar.name):
             nest = _without(nest, setting[0], scalar.name)
     return nest
 
@@ -96,7 +96,7 @@ def _without(nest: Nest, setting: Statement, scalar: str) -> Nest:
     for reader in nest.statements:
         read = {access.subscripts for access in accesses_of(nest, reader.name, scalar)}
         if reader != setting and read:
-            if len(read) > 1:
+            if len(read) > 1 or reader.opaque:
                 return nest
             uses.append(_Use(reader, dict(zip(element.subscripts, *read, strict=True))))
     if not uses or any(_clashes(nest, setting, use) for use in uses):
