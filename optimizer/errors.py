@@ -18,14 +18,30 @@ class SourceError(UserError):
     """Something in a source file cannot be accepted, with its place and a caret under it.
 
     `line` counts from 1, `column` from 0 (as `ast` does); `text` is the whole source line.
+    `depends_on_data` says that the statement may still be taken as a whole, without knowing what it does inside.
     """
 
-    def __init__(self, message: str, *, file: str, line: int, column: int, text: str, hint: str = "") -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        file: str,
+        line: int,
+        column: int,
+        text: str,
+        hint: str = "",
+        depends_on_data: bool = False,
+    ) -> None:
+        self.depends_on_data = depends_on_data
         self.message, self.file, self.line, self.column, self.text, self.hint = message, file, line, column, text, hint
         shown = text.rstrip()
         caret = "".join(character if character == "\t" else " " for character in shown[:column]) + "^"
         lines = [f"{file}:{line}:{column + 1}: {message}", f"    {shown}", f"    {caret}"]
         super().__init__("\n".join([*lines, f"  {hint}"] if hint else lines))
+
+    def with_hint(self, hint: str) -> SourceError:
+        """The same with other advice."""
+        return self._saying(self.message, hint)
 
     def with_names(self, names: Mapping[str, str]) -> SourceError:
         """The same in the user's own names, by those that were made for them."""
@@ -33,8 +49,11 @@ class SourceError(UserError):
         def spoken(text: str) -> str:
             return re.sub(r"\w+", lambda word: names.get(word[0], word[0]), text)
 
-        place = {"file": self.file, "text": self.text, "hint": spoken(self.hint)}
-        return SourceError(spoken(self.message), line=self.line, column=self.column, **place)
+        return self._saying(spoken(self.message), spoken(self.hint))
+
+    def _saying(self, message: str, hint: str) -> SourceError:
+        place = {"file": self.file, "text": self.text, "hint": hint}
+        return SourceError(message, line=self.line, column=self.column, depends_on_data=self.depends_on_data, **place)
 
 
 class CandidateError(LoopwrightError):

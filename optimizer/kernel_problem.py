@@ -19,12 +19,14 @@ from optimizer.codegen.backend import Backend, CodeOptions, FloatingPoint
 from optimizer.codegen.numba_source import NumbaBackend
 from optimizer.codegen.partial_arrays import with_partial_arrays
 from optimizer.codegen.private_memory import private_memory
+from optimizer.codegen.scalar_rows import scalar_bytes
 from optimizer.codegen.vector_unit import register_tile_shape
 from optimizer.errors import CandidateError, StepError, UserError
 from optimizer.measure.machine import available_processors
 from optimizer.measure.workload import ArgumentKind, ArgumentSpec, CatalogInputs, FileInputs, RandomInputs, Workload
 from optimizer.names import nearest
 from optimizer.polyhedral.counting import array_bytes, bytes_of, compulsory_bytes, flops, iterations
+from optimizer.polyhedral.data_subscripts import arrays_of_subscripts
 from optimizer.polyhedral.frontend import check_bounds, nest_of_file
 from optimizer.polyhedral.legality import Judgement, Legal, judge
 from optimizer.polyhedral.model import Model, model_of
@@ -224,24 +226,35 @@ class KernelProblem:
         return self.backend.source(self.nest, tree, CodeOptions(self.fp))
 
     def _check_copies(self, tree: Node) -> None:
-        """Refuse private arrays and partial results that take more than the largest argument does."""
+        """Refuse private arrays, partial results and temporaries that take more than the largest argument does; of
+        temporaries, where the order of the source does not need as much."""
         nest, tree = with_partial_arrays(self.nest, tree)
-        if nest is self.nest:
-            return
-        memory = private_memory(nest, tree)
         own = {array.name for array in self.nest.arrays}
+        memory = private_memory(nest, tree, own)
         arguments = (array for array in self.nest.arrays if array.role is Role.ARGUMENT)
-        allowed = max((bytes_of(self.nest, array, self.sizes) for array in arguments), default=0)
-        for array in memory.nest.arrays:
-            copies = self.threads if array.name in memory.owners else 1
-            needed = copies * bytes_of(memory.nest, array, self.sizes)
-            if array.name not in own and needed > max(allowed, SMALL_PRIVATE_BYTES):
+        largest = max((bytes_of(self.nest, array, self.sizes) for array in arguments), default=0)
+        allowed = max(largest, SMALL_PRIVATE_BYTES)
+        needed: dict[str, int] = {}
+        for array in memory.nest.arrays if nest is not self.nest else ():
+            if array.name not in own:
+                copies = self.threads if array.name in memory.owners else 1
                 what = f"the partial results {array.name}"
                 if array.private:
                     what = f"the copies of {array.private.array} for each {array.private.loop}"
+                needed[what] = copies * bytes_of(memory.nest, array, self.sizes)
+        for name, size in scalar_bytes(memory.nest, tree, self.sizes).items():
+            if size > allowed and size > self._scalars_of_source.get(name, 0):
+                needed[f"the values of {name}"] = size
+        for what, size in needed.items():
+            if size > allowed:
                 raise CandidateError(
-                    f"{what} would take {needed / 1e6:.0f} MB, more than the largest argument ({allowed / 1e6:.0f} MB)"
+                    f"{what} would take {size / 1e6:.0f} MB, more than the largest argument ({largest / 1e6:.0f} MB)"
                 )
+
+    @cached_property
+    def _scalars_of_source(self) -> dict[str, int]:
+        memory = private_memory(self.nest, self.nest.tree, {array.name for array in self.nest.arrays})
+        return scalar_bytes(memory.nest, self.nest.tree, self.sizes)
 
     def has_code(self, candidate: Candidate) -> bool:
         """Whether code can be made of a candidate."""
@@ -256,8 +269,16 @@ class KernelProblem:
         sizes = self.sizes if isinstance(size, str) else size
         written = {a.array for s in self.nest.statements for a in s.accesses if a.is_write}
         shapes = {array.name: array.shape for array in self.nest.arrays}
+        subscripts = arrays_of_subscripts(self.nest)
         arguments = tuple(
-            ArgumentSpec(a.name, ArgumentKind(a.kind.value), a.dtype, shapes.get(a.name, ()))
+            ArgumentSpec(
+                a.name,
+                ArgumentKind(a.kind.value),
+                a.dtype,
+                shapes.get(a.name, ()),
+                subscripts[a.name].limit if a.name in subscripts else "",
+                a.name in subscripts and subscripts[a.name].is_ascending,
+            )
             for a in self.nest.arguments
         )
         if self.kernel in catalog.names():
@@ -275,6 +296,7 @@ class KernelProblem:
             sizes=dict(sizes),
             inputs=inputs,
             has_array_statements=self.nest.has_array_statements,
+            data_decide=any(statement.opaque for statement in self.nest.statements),
             has_free_sums=bool(self.nest.free_sums),
         )
 

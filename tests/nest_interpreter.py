@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
+from itertools import product
 from typing import Any
 
 import islpy as isl
 import numpy as np
 
-from optimizer.polyhedral.nest import ArgumentKind, Nest, Role
+from optimizer.polyhedral.nest import ANYWHERE, ArgumentKind, Nest, Role
 from optimizer.polyhedral.order import timed_leaves
 
 
@@ -79,11 +80,19 @@ def run(nest: Nest, arguments: Mapping[str, Any]) -> Any:
 
 
 def accessed(nest: Nest, sizes: Mapping[str, int], name: str, values: Mapping[str, int]) -> list[tuple[str, Any, bool]]:
-    """The elements that one iteration touches according to the nest's accesses: (array, index, is_write)."""
+    """The elements that one iteration may touch according to the nest's accesses: (array, index, is_write)."""
     words = {**sizes, **values, "floor": np.floor, "min": min, "max": max}
+
+    def places(array: str, dimension: int, subscript: str) -> range:
+        if subscript == ANYWHERE:
+            return range(int(eval(_python(nest.array(array).shape[dimension]), {}, dict(words))))
+        place = int(eval(_python(subscript), {}, dict(words)))
+        return range(place, place + 1)
+
     return [
-        (access.array, tuple(int(eval(_python(s), {}, dict(words))) for s in access.subscripts), access.is_write)
+        (access.array, index, access.is_write)
         for access in nest.statement(name).accesses
+        for index in product(*(places(access.array, k, s) for k, s in enumerate(access.subscripts)))
     ]
 
 

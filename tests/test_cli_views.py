@@ -27,6 +27,8 @@ from optimizer.events import (
     Waiting,
 )
 from optimizer.plan import Plan, StopReason
+from optimizer.polyhedral.frontend import nest_of_source
+from optimizer.polyhedral.nest import Nest
 from optimizer.selection import Finalist, Selection
 from optimizer.trial import Trial
 from optimizer.verdict import Measurement, Reason, Status, Verdict
@@ -67,13 +69,16 @@ def result(trials: Sequence[Trial], winner: Trial, final: Measurement | None = N
     return RunResult(**fields | changes)
 
 
+SCALED = "def scale(x, by):\n    for i in range(len(x)):\n        x[i] *= by\n"
+
+
 @dataclass(frozen=True)
 class FakeKernel:
     kind: str = "kernel"
     name: str = "matmul"
     size: str = "small"
     sizes: dict[str, int] = field(default_factory=lambda: {"n": 60})
-    nest: Any = None
+    nest: Nest = field(default_factory=lambda: nest_of_source(SCALED, None, "mine.py", by_use=True))
 
 
 @dataclass(frozen=True)
@@ -185,6 +190,7 @@ def test_summary_of_a_faster_kernel() -> None:
     assert text.splitlines() == [
         "matmul at small: 2.40x (95% interval 2.35 to 2.45) over the original",
         "  time       1 s original, 417 ms now; this machine's limit is about 100 ms (24% of it reached)",
+        "  assumed    x: float64[x_0], by: float64 (annotations would say it for certain)",
         "  schedule   tile(i=8, j=8)",
         "  assurance  proved",
         "  winner     trial 1, 2.50x in the search and 2.40x afterwards; a tie with 3",
@@ -212,6 +218,7 @@ def test_json_of_a_run_has_what_the_design_names() -> None:
     data = json.loads(json.dumps(run_json(FakeKernel(), outcome, Path("runs/x"), Path("/tmp/fast.py"))))
     expected = "kernel size baseline baseline_seconds best_seconds speedup interval selected_speedup schedule assurance"
     assert set(f"{expected} evaluations outcomes stop_reason run_dir export".split()) <= set(data)
+    assert data["assumed_types"] == {"x": "float64[x_0]", "by": "float64"}
     assert data["speedup"] == 2.4
     assert data["selected_speedup"] == 2.5
     assert data["outcomes"] == {"ok": 1, "illegal": 1}

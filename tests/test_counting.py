@@ -130,6 +130,7 @@ def test_equal_operations_of_two_statements_count_once_within_the_same_loops() -
         ("for i in range(n):\n    y[i] = 1.0 if y[i] > 0.0 and x[i] > 0.0 else 0.0", 2),
         ("for i in range(n):\n    y[i] = 1.0 if x[i] > 0.0 and y[i] > 0.0 else 0.0", 2),
         ("for i in range(n):\n    y[i] = x[i] if 2 * i < n else 1.0", 1.5),
+        ("z = np.zeros(n)\nt = np.zeros(n)\nfor i in range(n):\n    t[i] = x[i]\n    z[i] += t[i]\nreturn z", 2),
     ],
 )
 def test_bytes_count_what_comes_in_unwritten_and_what_goes_out(body: str, elements: float) -> None:

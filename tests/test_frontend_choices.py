@@ -166,7 +166,7 @@ def test_memory_that_holds_nothing_is_not_kept() -> None:
 
 REFUSED = {
     "return": "if $x[i] > 0:\n    return x",
-    "while": "if $x[i] > 0:\n    while x[i] > 0:\n        x[i] -= 1.0",
+    "while": "if $x[i] > 0:\n    while x[i] > 0:\n        x[:] -= 1.0",
     "break": "if $x[i] > 0:\n    break",
     "array": "if $x[i] > 0:\n    x = y",
     "effect": "if $x[i] > 0:\n    print(i)",

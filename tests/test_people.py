@@ -12,6 +12,7 @@ import islpy as isl
 import numpy as np
 import pytest
 
+from optimizer.polyhedral.data_subscripts import Subscripts, arrays_of_subscripts
 from optimizer.polyhedral.frontend import nest_of_file
 from optimizer.polyhedral.nest import ArgumentKind, Nest
 from tests.nest_interpreter import run, sizes_of
@@ -40,17 +41,26 @@ def inputs(nest: Nest, length: int, names: list[str]) -> dict[str, Any]:
     sizes = {name: max(0, length + step) for step, name in enumerate(names)}
     sizes = {name: 2 if name == "steps" else size for name, size in sizes.items()}
     arrays = {array.name: array for array in nest.arrays}
+    subscripts = arrays_of_subscripts(nest)
     found: dict[str, Any] = {}
     for argument in nest.arguments:
         if argument.kind is ArgumentKind.ARRAY:
             shape = tuple(eval(extent, {}, sizes) for extent in arrays[argument.name].shape)
+            if argument.name in subscripts:
+                found[argument.name] = drawn_subscripts(subscripts[argument.name], shape, sizes, rng)
+                continue
             values = rng.uniform(0.5, 1.5, shape)
             found[argument.name] = (
                 (values * 3).astype(argument.dtype) if "int" in argument.dtype else values.astype(argument.dtype)
             )
         else:
-            found[argument.name] = sizes.get(argument.name, 0.1)
+            found[argument.name] = sizes.get(argument.name, 7 if argument.dtype == "int64" else 0.1)
     return found
+
+
+def drawn_subscripts(subscripts: Subscripts, shape: tuple[int, ...], sizes: dict[str, int], rng: Any) -> Any:
+    drawn = rng.integers(0, max(1, eval(subscripts.limit, {}, sizes)), shape)
+    return np.sort(drawn) if subscripts.is_ascending else drawn
 
 
 @pytest.mark.parametrize(("field", "name"), FUNCTIONS)

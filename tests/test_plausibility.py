@@ -192,3 +192,51 @@ def test_nobody_is_measured_by_a_time_that_was_not_believed(
     verdict = Plausibility(bench, peaks_file(tmp_path, 1e9)).verify(impossible, unbelievable)
     assert verdict.reason is Reason.SUSPICIOUS
     assert (record.best_code, record.best_ratio) == (None, None)
+
+
+def look(baseline: float, seconds: float) -> Measurement:
+    score = baseline / seconds
+    return Measurement(score, (score, score), 9, details={"seconds": seconds, "baseline_seconds": baseline})
+
+
+def unusable(reason: Reason) -> Verdict:
+    return Verdict(Status.REJECTED, "timing", reason, detail="it is not")
+
+
+@pytest.mark.parametrize(
+    ("looks", "taken", "shown"),
+    [
+        ([look(1.0, 0.01)], 1, 100.0),
+        # A slow moment of the machine, by the times or by the time allowed.
+        ([look(1.0, 0.2), look(1.1, 0.01)], 2, 100.0),
+        ([unusable(Reason.TOO_SLOW), look(1.0, 0.4), look(1.0, 0.01)], 3, 100.0),
+        # What disturbs the original is no merit of the candidate.
+        ([look(1.0, 0.2), look(30.0, 0.2), look(30.0, 0.25)], 3, None),
+        ([look(1.0, 0.05), look(1.0, 0.04), look(1.0, 0.05)], 3, None),
+        ([look(1.0, 0.05), unusable(Reason.WRONG_RESULT)], 2, None),
+        ([unusable(Reason.SUSPICIOUS)], 1, None),
+    ],
+)
+def test_a_slow_moment_is_no_evidence(
+    looks: list[Measurement | Verdict],
+    taken: int,
+    shown: float | None,
+    bench: Bench,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seeds: list[int] = []
+
+    def compare_at(self: Timing, *_: object) -> list[Measurement | Verdict]:
+        seeds.append(self.bench.seed)
+        return [looks[len(seeds) - 1]]
+
+    monkeypatch.setattr(Timing, "compare_at", compare_at)
+    bench.measurements[HONEST.digest] = claimed(154.0)
+    verdict = Plausibility(bench, peaks_file(tmp_path, 1e12)).verify(WASTEFUL, HONEST)
+    assert len(set(seeds)) == len(seeds) == taken
+    if shown is None:
+        assert verdict.reason is Reason.SUSPICIOUS
+    else:
+        assert verdict.status is Status.OK
+        assert (verdict.witness or {})["speedup_again"] == pytest.approx(shown)

@@ -31,9 +31,11 @@ SIZES = ((0, 2, 1, 0), (2, 0, 3, 1), (3, 2, 0, 1), (1, 2, 1, 1), (7, 9, 8, 3), (
 """In the order of a kernel's sizes; few are a multiple of a tile's."""
 IMAGE_SIZES = ((1, 1, 1, 1), (3, 2, 5, 17), (4, 1, 4, 8))
 """Filters, channels, rows and columns."""
+SWEPT_SIZES = ((1, 3), (2, 11), (3, 20))
+"""Time steps, by whose number adi divides, and the length of each edge."""
 VOLUME_SIZES = ((0, 2), (2, 0), (1, 3), (3, 9), (6, 7))
 """Sweeps, and the length of each edge."""
-SIZES_OF = {"conv2d": IMAGE_SIZES, "heat-3d": VOLUME_SIZES}
+SIZES_OF = {"conv2d": IMAGE_SIZES, "heat-3d": VOLUME_SIZES, "adi": SWEPT_SIZES}
 
 
 KERNELS: dict[str, tuple[str, str]] = {

@@ -7,6 +7,7 @@ import pytest
 from optimizer.kernel_problem import KernelProblem
 from optimizer.polyhedral.column_templates import in_columns
 from optimizer.polyhedral.draft import Draft
+from optimizer.polyhedral.legality import Legal
 from optimizer.polyhedral.register_templates import eliminations
 from optimizer.polyhedral.schedule import Schedule
 from optimizer.polyhedral.steps.autoschedule import Autoschedule
@@ -19,7 +20,9 @@ def test_templates_are_legal_distinct_and_not_the_original(kernel: str) -> None:
     problem = KernelProblem.load(kernel, "small", threads=2)
     candidates = [problem.parse(str(schedule)) for schedule in problem.templates()]
     assert candidates
-    assert all(problem.is_admissible(candidate) for candidate in candidates)
+    assert all(problem.judge(candidate).legal is Legal.YES for candidate in candidates)
+    # Code of the largest takes seconds; neighbours in the list are of unlike families.
+    assert all(problem.has_code(candidate) for candidate in candidates[:: 1 + len(candidates) // 10])
     assert len({candidate.text for candidate in candidates}) == len(candidates)
     assert problem.baseline.digest not in {candidate.digest for candidate in candidates}
 

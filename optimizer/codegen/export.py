@@ -20,6 +20,7 @@ from optimizer.codegen.numba_source import ModuleParts, decorator, module_parts,
 from optimizer.codegen.python_text import expression_text
 from optimizer.codegen.simd_text import SimdPart, simd_part
 from optimizer.errors import UserError
+from optimizer.polyhedral.data_subscripts import arrays_of_subscripts
 from optimizer.polyhedral.frontend.source import parse_module
 from optimizer.polyhedral.nest import Argument, ArgumentKind, Nest
 from optimizer.polyhedral.tree import Node
@@ -235,7 +236,11 @@ class _Check:
         shape = self.nest.array(argument.name).shape
         extents = [expression_text(shape_expression(self.nest, text)) for text in shape]
         size = f"({', '.join(extents)}{',' if len(extents) == 1 else ''})"
-        yield from laid_out(f"{argument.name} = {_random(argument.dtype, size)}", INDENT)
+        subscripts = arrays_of_subscripts(self.nest).get(argument.name)
+        drawn = _random(argument.dtype, size) if subscripts is None else _below(subscripts.limit, size, argument.dtype)
+        yield from laid_out(f"{argument.name} = {drawn}", INDENT)
+        if subscripts is not None and subscripts.is_ascending:
+            yield f"{INDENT}{argument.name}.sort()"
         if len(shape) == 2 and shape[0] == shape[1] and argument.dtype.startswith("float"):
             # A dominant diagonal keeps factorizations and solvers away from zero pivots.
             yield f"{INDENT}{argument.name} += {extents[0]} * np.eye({extents[0]}, dtype={argument.name}.dtype)"
@@ -272,6 +277,10 @@ def _random(dtype: str, size: str) -> str:
     if "int" in dtype:
         return f"rng.integers(0, 4, {size}, dtype=np.{dtype})"
     return f"rng.uniform(0.5, 1.5, {size})" + ("" if dtype == "float64" else f".astype(np.{dtype})")
+
+
+def _below(limit: str, size: str, dtype: str) -> str:
+    return f"rng.integers(0, max(1, {limit}), {size}, dtype=np.{dtype})"
 
 
 _IF_POSSIBLE = '''\

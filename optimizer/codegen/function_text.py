@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cache
 from importlib.resources import files
 
@@ -45,8 +45,10 @@ def signature(nest: Nest, name: str) -> str:
     return f"def {name}(\n" + "".join(f"    {argument},\n" for argument in arguments) + "):"
 
 
-def head_lines(nest: Nest, places: dict[str, ScalarPlace], overlap_name: str) -> Iterator[str]:
-    """Sizes, checks, the source's own prologue, local memory."""
+def head_lines(
+    nest: Nest, places: dict[str, ScalarPlace], overlap_name: str, elsewhere: Collection[str] = ()
+) -> Iterator[str]:
+    """Sizes, checks, the source's own prologue, local memory but for what gets it `elsewhere`."""
     for parameter, array, dimension in nest.extents:
         yield f"{INDENT}{parameter} = {array}.shape[{dimension}]"
     yield from _size_check(nest)
@@ -55,7 +57,7 @@ def head_lines(nest: Nest, places: dict[str, ScalarPlace], overlap_name: str) ->
     for line in nest.prologue:
         yield from laid_out(line, INDENT)
     for array in nest.arrays:
-        if array.role is Role.LOCAL and array.private is None:
+        if array.role is Role.LOCAL and array.private is None and array.name not in elsewhere:
             extents = [expression_text(_extent(nest, text)) for text in array.shape]
             yield from laid_out(
                 f"{array.name} = {allocation_text(array.fill or 'empty', array.dtype, extents)}", INDENT

@@ -58,7 +58,8 @@ class _Holder:
                 return If(condition, self.node(then, facts.and_that(condition)), other)
             case For():
                 calls = _calls_only(node)
-                if calls is None or node.is_parallel or node.vector != 1 or node.step < 0:
+                is_opaque = any(self.nest.statement(call.statement).opaque for call in calls or ())
+                if calls is None or is_opaque or node.is_parallel or node.vector != 1 or node.step < 0:
                     return replace(node, body=self.node(node.body, facts.and_in(node)))
                 return self._holding(node, calls, facts)
             case _:

@@ -9,7 +9,9 @@ LINE_LENGTH = 120
 
 
 def laid_out(line: str, indent: str) -> list[str]:
-    """A simple statement as lines of at most LINE_LENGTH columns, as far as it can be broken."""
+    """A simple statement as lines of at most LINE_LENGTH columns, as far as it can be broken; others as they are."""
+    if "\n" in line:
+        return [indent + part for part in line.split("\n")]
     whole = indent + line
     if len(whole) <= LINE_LENGTH:
         return [whole]

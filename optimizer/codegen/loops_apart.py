@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from optimizer.codegen.layout import LINE_LENGTH, laid_out
 from optimizer.codegen.module_text import free_name
-from optimizer.codegen.name_flow import NotUnderstoodError, assigned, parallel_loops, read, read_first
+from optimizer.name_flow import NotUnderstoodError, assigned, parallel_loops, read, read_first
 
 IN_THREADS = "in_threads"
 """The function of `threads`."""
@@ -84,9 +84,8 @@ class _Parts:
         own, target = assigned([loop]), loop.target
         header_end = loop.iter.end_lineno or 0
         is_usual = len(loop.iter.args) in (1, 2) and not loop.iter.keywords and loop.body[0].lineno > header_end
-        leaves = any(isinstance(node, ast.Return | ast.Break | ast.Continue) for node in ast.walk(loop))
         if (
-            leaves
+            any(map(_leaves, loop.body))
             or not is_usual
             or not isinstance(target, ast.Name)
             or own & (after | (read_first(loop.body) - {target.id}))
@@ -115,6 +114,17 @@ class _Parts:
         start, stop = bounds if len(bounds) == 2 else ("0", *bounds)
         arguments = f"({', '.join(given)}{',' if len(given) == 1 else ''})"
         return laid_out(f"{IN_THREADS}({name}, {start}, {stop}, {arguments})", indent)
+
+
+def _leaves(node: ast.stmt) -> bool:
+    """Whether a statement may end an iteration of the loop around it."""
+    match node:
+        case ast.For() | ast.While():
+            return any(isinstance(part, ast.Return) for part in ast.walk(node))
+        case ast.If(body=body, orelse=orelse):
+            return any(map(_leaves, [*body, *orelse]))
+        case _:
+            return isinstance(node, ast.Return | ast.Break | ast.Continue)
 
 
 def _head(name: str, arguments: list[str]) -> list[str]:

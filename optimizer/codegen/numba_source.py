@@ -37,6 +37,7 @@ from optimizer.codegen.register_tiles import write_register_tiles
 from optimizer.codegen.scalars import scalar_arrays
 from optimizer.codegen.schedule_tree import generate_loops
 from optimizer.codegen.statement_text import ScalarPlace, Subscripts
+from optimizer.codegen.tile_memory import with_tile_memory
 from optimizer.codegen.twins import with_twins_merged
 from optimizer.codegen.unroll import write_out_unrolled
 from optimizer.codegen.vector_loops import write_vectors
@@ -92,8 +93,9 @@ def _imported(names: Mapping[str, str]) -> str:
 
 def module_parts(nest: Nest, tree: Node, options: CodeOptions) -> ModuleParts:
     """The module for a schedule, in pieces; raises as `Backend.source` does."""
+    own = {array.name for array in nest.arrays}
     nest, tree = with_partial_arrays(nest, tree)
-    memory = private_memory(nest, tree)
+    memory = private_memory(nest, tree, own)
     nest, tree = with_twins_merged(memory.nest, tree)
     source_names = _source_names(nest)
     overlap_name, range_name = free_name("may_overlap", source_names), free_name("address_range", source_names)
@@ -108,6 +110,8 @@ def module_parts(nest: Nest, tree: Node, options: CodeOptions) -> ModuleParts:
         reserved |= names.all
     is_strict = options.fp is FloatingPoint.STRICT
     loops = name_iterators(loops, nest, reserved | {"at"})
+    tiles = with_tile_memory(loops, nest, tree, memory.owners, reserved | {"at"})
+    loops, nest, reserved = tiles.loops, tiles.nest, reserved | tiles.subscripts
     vectors = VectorText(nest, places, names, is_strict=is_strict)
     if any(loop.packs for loop in loops_of(tree)):
         packed = write_packs(loops, nest, reserved | {"at"})
@@ -126,7 +130,7 @@ def module_parts(nest: Nest, tree: Node, options: CodeOptions) -> ModuleParts:
     lines = [
         decorator(options, is_parallel=is_parallel),
         signature(nest, name),
-        *head_lines(nest, places, overlap_name),
+        *head_lines(nest, places, overlap_name, memory.owners),
         *printer.lines(loops, INDENT, reserved | {subscripts.unsigned}),
         *_tail_lines(nest, places),
     ]

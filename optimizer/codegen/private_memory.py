@@ -1,14 +1,12 @@
-"""How much memory private arrays take in the finished order, and where the code gets it.
+"""How much memory private arrays and other temporaries take in the finished order, and where the code gets it.
 
-In the model a private array has elements of its own for each iteration of the loops around it. Where an iteration of
-some loops of the schedule uses all of an element, from its first write to its last read, the next one can have the same
-memory: the subscripts that such an iteration determines are left out. Where it belongs to a parallel loop, each of that
-loop's iterations gets its memory itself.
+Subscripts that say nothing there are left out (see `polyhedral.contraction`). Where an array belongs to a parallel
+loop, each of that loop's iterations gets its memory itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import islpy as isl
@@ -17,11 +15,12 @@ from optimizer.codegen.affine import AllOf, Condition, largest, names_in_conditi
 from optimizer.codegen.function_text import shape_expression
 from optimizer.codegen.isl_ast import condition_of
 from optimizer.codegen.loop_ast import Allocate, Block, Call, For, If, LoopNode, block_of, calls, walk
+from optimizer.codegen.scalar_rows import scalar_in_rows
 from optimizer.codegen.scalars import is_size
 from optimizer.errors import CandidateError
+from optimizer.polyhedral.contraction import accesses_of, contraction, is_temporary
 from optimizer.polyhedral.model import operation_limit
-from optimizer.polyhedral.nest import Access, Array, Nest, Statement
-from optimizer.polyhedral.order import TimedLeaf, instance_tuple, relation_text, timed_leaves
+from optimizer.polyhedral.nest import Array, Nest, Role, Statement
 from optimizer.polyhedral.private_arrays import copying_statement, with_subscripts
 from optimizer.polyhedral.schedule import nest_of
 from optimizer.polyhedral.tree import Node, loops
@@ -29,7 +28,7 @@ from optimizer.polyhedral.tree import Node, loops
 
 @dataclass(frozen=True, slots=True)
 class PrivateMemory:
-    """A nest whose private arrays are as small as the schedule allows."""
+    """A nest whose private arrays and temporaries are as small as the schedule allows."""
 
     nest: Nest
     owners: Mapping[str, str]
@@ -39,41 +38,57 @@ class PrivateMemory:
     back does it in the last iteration, which should be no loop of its own."""
 
 
-def private_memory(nest: Nest, tree: Node) -> PrivateMemory:
+def private_memory(nest: Nest, tree: Node, temporaries: Collection[str] = ()) -> PrivateMemory:
     """Of the nest whose statements the tree runs.
+
+    Those of `temporaries` that nothing but the statements knows are made as small as private arrays are.
 
     Raises CandidateError when isl needs too many operations.
     """
     nest = nest_of(nest, tree)
     owners: dict[str, str] = {}
     guards: dict[str, Condition] = {}
-    for array in nest.arrays:
-        if array.private is not None:
-            try:
-                with operation_limit():
+    named = {name for loop in loops(tree) for name in (*loop.packs, *loop.streams)}
+    try:
+        for array in nest.arrays:
+            with operation_limit():
+                if array.private is not None:
                     nest, owner, left_out = _reduced(nest, tree, array)
                     if owner:
-                        owners[array.name] = owner
                         nest, found = _guarded(nest, array, left_out)
                         guards |= found
-            except isl.Error as error:
-                raise CandidateError(f"code generation gave up: {error}") from error
+                elif array.name in temporaries and array.name not in named and is_temporary(nest, array):
+                    nest, owner = _smaller(nest, tree, array)
+                else:
+                    continue
+            if owner:
+                owners[array.name] = owner
+    except isl.Error as error:
+        raise CandidateError(f"code generation gave up: {error}") from error
     return PrivateMemory(nest, owners, guards)
 
 
-def _reduced(nest: Nest, tree: Node, array: Array) -> tuple[Nest, str, list[int]]:
-    """The nest with one array as small as it can be, the parallel loop that it belongs to, if any, and the dimensions
-    that are left out. It belongs to a parallel loop if two of its iterations would have the same memory otherwise.
-    """
-    using = tuple(timed for timed in timed_leaves(tree) if _accesses(nest, timed.leaf.statement, array))
-    around = _around_all(tree, using)
-    elements = _relation(nest, using, array, slice(None))
-    while not elements.reverse().apply_range(_times(nest, using, len(around))).is_single_valued():
-        around.pop()
-    owner = next((loop.name for loop in loops(tree) if loop.is_parallel and loop.name in around), "")
-    left_out = _determined(nest, using, array, len(around))
-    if owner and _determined(nest, using, array, around.index(owner)) == left_out:
-        owner = ""
+def _reduced(nest: Nest, tree: Node, array: Array) -> tuple[Nest, str, Sequence[int]]:
+    """The nest with one private array as small as it can be, the parallel loop that it belongs to, if any, and the
+    dimensions that are left out. It belongs to a parallel loop if two of its iterations would have the same memory
+    otherwise."""
+    loops_of_source = len(array.shape) - len(nest.array(array.private.array).shape) if array.private else 0
+    found = contraction(nest, tree, array, loops_of_source)
+    return _without_dimensions(nest, array, found.left_out), found.owner, found.left_out
+
+
+def _smaller(nest: Nest, tree: Node, array: Array) -> tuple[Nest, str]:
+    """The nest with a temporary as small as it can be, if that is an array of fewer dimensions; and its owner."""
+    if array.role is Role.SCALAR:
+        return scalar_in_rows(nest, tree, array)
+    used = any(accesses_of(nest, statement.name, array.name) for statement in nest.statements)
+    found = contraction(nest, tree, array, len(array.shape)) if used else None
+    if found is None or not 0 < len(found.left_out) < len(array.shape):
+        return nest, ""
+    return _without_dimensions(nest, array, found.left_out), found.owner
+
+
+def _without_dimensions(nest: Nest, array: Array, left_out: Sequence[int]) -> Nest:
     kept = [k for k in range(len(array.shape)) if k not in left_out]
 
     def reduced(subscripts: tuple[str, ...]) -> tuple[str, ...]:
@@ -81,15 +96,7 @@ def _reduced(nest: Nest, tree: Node, array: Array) -> tuple[Nest, str, list[int]
 
     arrays = tuple(replace(each, shape=reduced(each.shape)) if each == array else each for each in nest.arrays)
     statements = tuple(with_subscripts(s, array.name, array.name, reduced) for s in nest.statements)
-    return replace(nest, arrays=arrays, statements=statements), owner, left_out
-
-
-def _determined(nest: Nest, using: tuple[TimedLeaf, ...], array: Array, depth: int) -> list[int]:
-    """The dimensions of an array that are loops and whose subscripts the first entries of timestamps determine."""
-    times = _times(nest, using, depth)
-    loops_of_source = len(array.shape) - len(nest.array(array.private.array).shape) if array.private else 0
-    subscripts = [_relation(nest, using, array, slice(k, k + 1)) for k in range(loops_of_source)]
-    return [k for k, values in enumerate(subscripts) if times.reverse().apply_range(values).is_single_valued()]
+    return replace(nest, arrays=arrays, statements=statements)
 
 
 def _guarded(nest: Nest, array: Array, left_out: Sequence[int]) -> tuple[Nest, dict[str, Condition]]:
@@ -102,7 +109,7 @@ def _guarded(nest: Nest, array: Array, left_out: Sequence[int]) -> tuple[Nest, d
     every, elements = isl.Set.empty(exact.get_space()), len(nest.array(copying.accesses[0].array).shape)
     rank = len(copying.iterators) - elements
     for statement in nest.statements:
-        if statement is not copying and _accesses(nest, statement.name, array):
+        if statement is not copying and accesses_of(nest, statement.name, array.name):
             there = isl.Set(statement.domain).project_out(isl.dim_type.set, rank, len(statement.iterators) - rank)
             every = every.union(there.add_dims(isl.dim_type.set, elements).set_tuple_name(copying.name))
     loose = exact
@@ -124,50 +131,6 @@ def _on_names(points: isl.Set, statement: Statement) -> isl.Set:
     for k, name in enumerate(statement.iterators):
         points = points.set_dim_name(isl.dim_type.param, first + k, name)
     return points.params()
-
-
-def _around_all(tree: Node, using: Sequence[TimedLeaf]) -> list[str | None]:
-    """The entries of timestamps, outermost first, that all of the leaves have in common, loops or None for positions.
-
-    What runs at once, as lanes or written out in a register tile, ends them.
-    """
-    at_once = {loop.name for loop in loops(tree) if loop.vector != 1 or loop.unroll == 0}
-    found: list[str | None] = []
-    for levels, times in zip(
-        zip(*(timed.levels for timed in using), strict=False),
-        zip(*(timed.time for timed in using), strict=False),
-        strict=True,
-    ):
-        is_same = len(set(levels)) == 1 and (levels[0] is not None or len(set(times)) == 1)
-        if not is_same or levels[0] in at_once:
-            break
-        found.append(levels[0])
-    return found
-
-
-def _accesses(nest: Nest, statement: str, array: Array) -> list[Access]:
-    return [access for access in nest.statement(statement).accesses if access.array == array.name]
-
-
-def _times(nest: Nest, using: tuple[TimedLeaf, ...], depth: int) -> isl.UnionMap:
-    return _in_domains(nest, relation_text(nest, using, slice(depth)))
-
-
-def _relation(nest: Nest, using: Sequence[TimedLeaf], array: Array, dimensions: slice) -> isl.UnionMap:
-    """From iterations to some subscripts of the elements that they use."""
-    found = [
-        f"{instance_tuple(nest, name)} -> [{', '.join(f'({text})' for text in access.subscripts[dimensions])}]"
-        for name in dict.fromkeys(timed.leaf.statement for timed in using)
-        for access in _accesses(nest, name, array)
-    ]
-    return _in_domains(nest, f"[{', '.join(nest.parameters)}] -> {{ {'; '.join(dict.fromkeys(found))} }}")
-
-
-def _in_domains(nest: Nest, relation: str) -> isl.UnionMap:
-    domain = isl.UnionSet("{ }")
-    for statement in nest.statements:
-        domain = domain.union(isl.UnionSet(statement.domain))
-    return isl.UnionMap(relation).intersect_domain(domain).intersect_params(isl.Set(nest.context))
 
 
 def with_guards(node: LoopNode, memory: PrivateMemory) -> LoopNode:

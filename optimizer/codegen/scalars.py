@@ -65,7 +65,7 @@ def scalar_arrays(nest: Nest, tree: Node, code: LoopNode) -> tuple[ScalarArray, 
                 _scalar_array(nest, array)
                 for array in nest.arrays
                 if array.name in written
-                and not (_is_one_at_a_time(nest, tree, array) and _is_private(nest, code, array.name))
+                and not (is_one_at_a_time(nest, tree, array) and _is_private(nest, code, array.name))
             )
     except isl.Error as error:
         raise CandidateError(f"code generation gave up: {error}") from error
@@ -75,7 +75,7 @@ def _accesses(nest: Nest, statement: str, scalar: str) -> list[Access]:
     return [access for access in nest.statement(statement).accesses if access.array == scalar]
 
 
-def _is_one_at_a_time(nest: Nest, tree: Node, array: Array) -> bool:
+def is_one_at_a_time(nest: Nest, tree: Node, array: Array) -> bool:
     """Whether elements and some prefix of the timestamps correspond, every parallel loop being in the prefix."""
     using = tuple(timed for timed in timed_leaves(tree) if _accesses(nest, timed.leaf.statement, array.name))
     parallel = {loop.name for loop in loops(tree) if loop.is_parallel}
@@ -84,7 +84,7 @@ def _is_one_at_a_time(nest: Nest, tree: Node, array: Array) -> bool:
     deepest = max(len(timed.time) for timed in using)
     elements = isl.UnionMap("{ }")
     for statement in nest.statements:
-        elements = elements.union(_elements(nest, statement, array.name))
+        elements = elements.union(elements_of(nest, statement, array.name))
     for depth in range(shallowest, deepest + 1):
         prefixes = isl.UnionMap(relation_text(nest, using, slice(depth)))
         if prefixes.reverse().apply_range(elements).is_bijective():
@@ -92,7 +92,7 @@ def _is_one_at_a_time(nest: Nest, tree: Node, array: Array) -> bool:
     return False
 
 
-def _elements(nest: Nest, statement: Statement, scalar: str) -> Any:
+def elements_of(nest: Nest, statement: Statement, scalar: str) -> isl.UnionMap:
     """Which element each iteration of a statement accesses, as an isl union map."""
     relation = isl.UnionMap("{ }")
     for access in _accesses(nest, statement.name, scalar):
@@ -157,7 +157,7 @@ def _scalar_array(nest: Nest, array: Array) -> ScalarArray:
     sizes = isl.Set(nest.context)
     box = isl.UnionSet("{ }")
     for statement in using:
-        box = box.union(_elements(nest, statement, array.name).range())
+        box = box.union(elements_of(nest, statement, array.name).range())
     box = isl.Set.from_union_set(box).intersect_params(sizes)
     build = isl.AstBuild.from_context(sizes)
 

@@ -59,7 +59,9 @@ def statement_text(
     held: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
     """The assignment with each iterator replaced by its value, each scalar by its place, and elements that are `held`
-    in variables, by their text in the source, by those."""
+    in variables, by their text in the source, by those. An opaque statement may have several lines."""
+    if statement.opaque:
+        return ast.unparse(_OfOpaque(statement, values, places, subscripts).visit(ast.parse(statement.body)))
     body = _Held(held).visit(ast.parse(statement.body)) if held else ast.parse(statement.body)
     body = Substitution(statement, values, places, subscripts).visit(body)
     return ast.unparse(_TightPowers().visit(body))
@@ -127,6 +129,14 @@ class Substitution(ast.NodeTransformer):
         if len(subscripts) == 1:
             index = subscripts[0]
         return ast.Subscript(ast.Name(place.name, ast.Load()), index, node.ctx)
+
+
+class _OfOpaque(Substitution):
+    """Subscripts stay as they are: nothing proves that what data decide counts from the start."""
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
+        self.generic_visit(node)
+        return node
 
 
 class _TightPowers(ast.NodeTransformer):

@@ -17,7 +17,7 @@ from optimizer.lint.iterations import distances
 from optimizer.lint.subject import Subject
 from optimizer.polyhedral.legality import Legal, can_be_parallel, judge
 from optimizer.polyhedral.locality import linear_coefficients
-from optimizer.polyhedral.model import Model
+from optimizer.polyhedral.model import model_of
 from optimizer.polyhedral.nest import Access, Role, Statement
 from optimizer.polyhedral.tree import Loop, leaves, loops, path_to, replace_loop
 
@@ -42,7 +42,7 @@ def column_walks(subject: Subject) -> Iterator[Finding]:
     has_other_order = re.search(_COLUMNS_FIRST, subject.module.source.text) is not None
     if has_other_order or (not subject.is_whole and _has_views(subject.function)):
         return
-    model, tree = Model(subject.nest), subject.nest.tree
+    tree = subject.nest.tree
     for innermost in loops(tree):
         node = subject.loop_node(innermost.name)
         if node is None or any(True for _ in loops(innermost.body)):
@@ -55,7 +55,7 @@ def column_walks(subject: Subject) -> Iterator[Finding]:
             then = _walks(subject, innermost, outer)
             if then is None or any(then[key] > now[key] for key in now) or Walk.ROWS in then.values():
                 continue
-            if _is_long(subject, innermost, outer) and _is_legal(model, subject, band, outer):
+            if _is_long(subject, innermost, outer) and _is_legal(subject, band, outer):
                 yield _finding(subject, node, innermost.name, outer, now)
                 break
 
@@ -115,7 +115,7 @@ def _is_long(subject: Subject, innermost: Loop, loop: str) -> bool:
     return all(distances(subject.nest, statement, loop) is None for statement in statements)
 
 
-def _is_legal(model: Model, subject: Subject, band: list[str], inner: str) -> bool:
+def _is_legal(subject: Subject, band: list[str], inner: str) -> bool:
     """Whether `inner` and the innermost loop may change places, parallel loops staying at their depth."""
     exchanged = {inner: band[-1], band[-1]: inner}
     tree = subject.nest.tree
@@ -125,6 +125,7 @@ def _is_legal(model: Model, subject: Subject, band: list[str], inner: str) -> bo
     for name in reversed([exchanged.get(each, each) for each in band[place:]]):
         body = Loop(name, body)
     new = replace_loop(tree, top, lambda _: body)
+    model = model_of(subject.nest)
     if judge(model, new).legal is not Legal.YES:
         return False
     parallel = {loop.name for loop in subject.nest.loops if loop.is_prange}

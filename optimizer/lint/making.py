@@ -12,15 +12,8 @@ MAKERS = EMPTY | {f"numpy.{name}{like}" for name in ("zeros", "ones", "full") fo
 
 def call_that_makes(subject: Subject, name: str, makers: frozenset[str]) -> ast.Call | None:
     """The call that an array's name is assigned first, if it is one of these makers."""
-    for node in ast.walk(subject.function):
-        match node:
-            case ast.Assign(targets=[ast.Name(id=target)], value=value) if target == name:
-                if isinstance(value, ast.Call) and subject.module.resolve(value.func) in makers:
-                    return value
-                return None
-            case _:
-                continue
-    return None
+    value = subject.first_values.get(name)
+    return value if isinstance(value, ast.Call) and subject.module.resolve(value.func) in makers else None
 
 
 def is_making(subject: Subject, source: ast.stmt) -> bool:

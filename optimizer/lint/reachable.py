@@ -68,8 +68,9 @@ def unreachable(subject: Subject) -> frozenset[str]:
     found: set[str] = set()
     for statement in nest.statements:
         domain = isl.Set(statement.domain).intersect_params(usual)
-        counting = " and ".join(f"{iterator} >= 0" for iterator in statement.iterators) or "true"
-        counted = domain.intersect(isl.Set(f"{{ {statement.name}[{', '.join(statement.iterators)}] : {counting} }}"))
+        counted = domain
+        for k in range(len(statement.iterators)):
+            counted = counted.lower_bound_val(isl.dim_type.set, k, 0)
         if domain.is_empty() or (counted.is_empty() and only_for_small_arrays(domain.params(), nest)):
             found.add(statement.name)
     return frozenset(found)

@@ -11,12 +11,13 @@ from functools import cached_property
 import islpy as isl
 
 from optimizer.errors import SourceError, UserError
-from optimizer.lint.argument_types import signature_by_use, uses_of
+from optimizer.lint.argument_types import signature_by_use
 from optimizer.polyhedral.frontend.bounds import within_bounds
 from optimizer.polyhedral.frontend.build import Reading, check_decorators, read_function
 from optimizer.polyhedral.frontend.functions import is_number, is_transparent
 from optimizer.polyhedral.frontend.names import FunctionNames
 from optimizer.polyhedral.frontend.source import Module
+from optimizer.polyhedral.frontend.uses import uses_of
 from optimizer.polyhedral.nest import Access, ArgumentKind, Array, Nest, Role, Statement
 
 _OPENED = ast.For | ast.While | ast.If | ast.With | ast.Try
@@ -77,10 +78,29 @@ class Subject:
         first = self.loop or self.function
         return node if node is not None and first.lineno <= node.lineno <= (first.end_lineno or 0) else None
 
+    @cached_property
+    def _written_loops(self) -> dict[str, ast.For]:
+        """The loops of the nest that are a `for` of the source."""
+        nodes: dict[int, ast.For] = {}
+        for node in ast.walk(self.function):
+            if isinstance(node, ast.For):
+                nodes.setdefault(node.lineno, node)
+        return {loop.name: nodes[loop.line] for loop in self.nest.loops if loop.line in nodes}
+
     def _for_of(self, name: str) -> ast.For | None:
-        line = next((loop.line for loop in self.nest.loops if loop.name == name), 0)
-        every = (node for node in ast.walk(self.function) if isinstance(node, ast.For))
-        return next((node for node in every if node.lineno == line), None)
+        return self._written_loops.get(name)
+
+    @cached_property
+    def first_values(self) -> dict[str, ast.expr]:
+        """What is assigned to each variable first, outermost statements before those inside them."""
+        found: dict[str, ast.expr] = {}
+        for node in ast.walk(self.function):
+            match node:
+                case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                    found.setdefault(name, value)
+                case _:
+                    pass
+        return found
 
     def is_written(self, name: str) -> bool:
         """Whether a loop of the nest is a `for` of the source."""
@@ -155,7 +175,8 @@ def subjects_of(module: Module, function: ast.FunctionDef) -> Iterator[Subject |
 def _read(module: Module, function: ast.FunctionDef) -> Reading:
     try:
         check_decorators(module, function)
-        return read_function(module, function, signature_by_use(module, function))
+        # Faults are known for certain: what data decide is not looked into.
+        return read_function(module, function, signature_by_use(module, function), may_be_opaque=False)
     except (RecursionError, ArithmeticError, LookupError, ValueError, isl.Error) as error:
         # Code that was not written for the front end can have what it does not expect, or what is too much for isl.
         raise module.source.error(function, f"the analysis of this function failed: {error}") from None

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from optimizer.errors import InfrastructureError
+from optimizer.errors import InfrastructureError, UserError
 from optimizer.measure.commands import CallReport, CheckCommand, CheckReport, Form
 from optimizer.measure.comparison import (
     Difference,
@@ -92,10 +92,24 @@ class Checker:
         if not sizes:
             reasons = "; ".join(self._skipped.values())
             raise InfrastructureError(f"the original cannot be run at any size to check: {reasons}")
+        if self._workload.data_decide:
+            self._check_inputs(sizes)
         self._check_plain(sizes)
         self._check_compiled(sizes)
         skipped = tuple(f"{size}: {reason}" for size, reason in self._skipped.items())
         return CheckReport(self._checks, self._is_exact, skipped, self._compile_seconds)
+
+    def _check_inputs(self, sizes: list[Mapping[str, int]]) -> None:
+        """Data decide about the subscripts of the original: some of what is drawn has to be such that it can run.
+
+        Raises `UserError` when nothing is: then nothing could be compared.
+        """
+        usual = [Case(size, seed, ValueKind.USUAL) for size in sizes for seed in self._command.seeds]
+        if not any(self._references.compiled(case) for case in usual):
+            raise UserError(
+                f"{self._workload.function} leaves its arrays on all inputs that were drawn for it, as data decide "
+                "about its subscripts: keep computed ones inside by `min` and `max`, or take them from an array"
+            )
 
     @property
     def _is_parallel(self) -> bool:
@@ -130,7 +144,8 @@ class Checker:
 
     def _check_plain(self, sizes: list[Mapping[str, int]]) -> None:
         tiny = [size for size in sizes if max(size.values(), default=0) <= LARGEST_PLAIN_SIZE]
-        kinds = [ValueKind.USUAL] if self._workload.is_reordered else list(ValueKind)
+        is_usual = self._workload.is_reordered or self._workload.data_decide
+        kinds = [ValueKind.USUAL] if is_usual else list(ValueKind)
         first = self._command.seeds[0]
         forms = [Form.WATCHED if self._is_parallel or self._has_vectors else Form.PLAIN]
         forms += [Form.BACKWARD] if self._is_parallel else []
@@ -172,16 +187,18 @@ class Checker:
         """The cases in which roundings can be compared, ordered by size; `judge` learns from them."""
         seeds, workload = self._command.seeds, self._workload
         kinds = list(ValueKind) if workload.is_strict else [ValueKind.USUAL, ValueKind.SIGNS, ValueKind.NONFINITE]
+        # What is no usual number may keep a loop from ending that data decide about.
+        kinds = kinds[:1] if workload.data_decide else kinds
         cases: list[CompiledCase] = []
         for size in sizes:
             usual = [Case(size, seed, ValueKind.USUAL) for seed in seeds]
             special = [Case(size, seeds[0], kind) for kind in kinds[1:]]
-            if max(size.values(), default=0) <= MANY_SEEDS_SIZE:
+            if max(size.values(), default=0) <= MANY_SEEDS_SIZE and not workload.data_decide:
                 special += [Case(size, seeds[0] + more, ValueKind.NONFINITE) for more in FURTHER_SEEDS]
             for case in [*usual, *special]:
                 reference = self._references.compiled(case)
                 if reference is None:
-                    self._skipped[size_text(case.sizes)] = "the original writes outside of its arrays"
+                    self._skipped[size_text(case.sizes)] = "the original leaves its arrays"
                     continue
                 if reference.sensitivity is None:
                     if case.kind is ValueKind.USUAL:

@@ -35,6 +35,8 @@ class Form(StrEnum):
 
     ORIGINAL = "original"
     """Compiled serially, with the workload's flags."""
+    CHECKED = "checked"
+    """The same, and it raises `IndexError` where a subscript leaves its array."""
     CANDIDATE = "candidate"
     """Compiled by its own decorator."""
     PLAIN = "plain"

@@ -104,7 +104,12 @@ def _random_value(spec: ArgumentSpec, sizes: Mapping[str, int], rng: np.random.G
         if len(shape) == 2 and shape[0] == shape[1] >= DOMINANT_FROM:
             values += shape[0] * np.eye(shape[0], dtype=dtype)
         return values
-    drawn = rng.integers(0, 2 if dtype.kind == "b" else 10, shape).astype(dtype)
+    most = 2 if dtype.kind == "b" else 10
+    if spec.limit:
+        most = max(1, int(eval(spec.limit, {"__builtins__": {"min": min}}, dict(sizes))))
+    drawn = rng.integers(0, most, shape).astype(dtype)
+    if spec.is_ascending:
+        drawn.sort()
     return drawn if shape else drawn.item()
 
 

@@ -39,14 +39,17 @@ MOST_MARKED = 10**6
 """Elements. Kernels are small as plain Python; what takes more is after the memory, and gets none by being filled."""
 
 
-def compiled_original(workload: Workload, file: Path, arguments: tuple[Any, ...]) -> Function:
-    """The untouched function under serial `njit` with the workload's flags, compiled for these arguments."""
+def compiled_original(
+    workload: Workload, file: Path, arguments: tuple[Any, ...], *, is_checked: bool = False
+) -> Function:
+    """The untouched function under serial `njit` with the workload's flags, compiled for these arguments; where
+    `is_checked` is set, it raises `IndexError` for a subscript that leaves its array."""
     try:
         file.write_text(workload.source, encoding="utf-8")
     except OSError as error:
         raise InfrastructureError(f"{file} cannot be written: {error}") from error
     flags = set(workload.fastmath) or False
-    decorate = numba.njit(error_model="numpy", fastmath=flags, boundscheck=False)
+    decorate = numba.njit(error_model="numpy", fastmath=flags, boundscheck=is_checked)
     types = types_of(arguments)
     try:
         function = _load(workload.source, str(file), workload.function, {})

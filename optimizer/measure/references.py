@@ -105,10 +105,12 @@ class References:
         return None if isinstance(reference, str) else reference
 
     def compiled(self, case: Case) -> CompiledReference | None:
-        """None where the original writes outside of its arrays."""
+        """None where the original leaves its arrays."""
 
         def run() -> CompiledReference | None:
             values = self.values(case)
+            if self._workload.data_decide and not self._stays_inside(case, values):
+                return None
             what = f"the original ({case})"
             results, seconds, guarded = self._run(Form.ORIGINAL, values, what)
             if guarded.overrun():
@@ -121,6 +123,15 @@ class References:
             return CompiledReference(results, seconds, sensitivity)
 
         return self._kept.get(("compiled", *self._key(case)), run)
+
+    def _stays_inside(self, case: Case, values: Values) -> bool:
+        """Whether these values, which decide about subscripts, are some that the original can run on."""
+        try:
+            self._run(Form.CHECKED, values, f"the original with its subscripts checked ({case})")
+        except CallError as error:
+            _none_if_usual(error)
+            return False
+        return True
 
     def wide(self, case: Case, seconds: float) -> Results | None:
         """The original in wider types, where those exist and the compiled original takes few `seconds`."""
@@ -169,7 +180,7 @@ class References:
         return results, report.seconds, guarded
 
     def _code(self, form: Form) -> Code:
-        workload = self._workload if form is Form.ORIGINAL else None
+        workload = self._workload if form in (Form.ORIGINAL, Form.CHECKED) else None
         return Code(form, str(self._module), self._workload.function, workload)
 
     def _key(self, case: Case) -> tuple[str, int, ValueKind]:

@@ -168,9 +168,10 @@ class Session:
 def _made(command: BuildCommand, arguments: tuple[Any, ...]) -> Function:
     if command.form is Form.NOTHING:
         return _nothing
-    if command.form is Form.ORIGINAL:
+    if command.form in (Form.ORIGINAL, Form.CHECKED):
         assert command.workload is not None
-        return compiled_original(command.workload, Path(f"original_{command.workload.key}.py").absolute(), arguments)
+        file = Path(f"{command.form}_{command.workload.key}.py").absolute()
+        return compiled_original(command.workload, file, arguments, is_checked=command.form is Form.CHECKED)
     file = Path(command.file)
     if command.form is Form.CANDIDATE:
         return compiled_candidate(file, command.function, arguments)

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from optimizer.errors import InfrastructureError
+from optimizer.errors import InfrastructureError, UserError
 from optimizer.measure.commands import Form
 from optimizer.measure.comparison import Results, arrays_of
 from optimizer.measure.fresh_look import FreshMemory
@@ -113,6 +113,9 @@ class TimedOriginal:
         guarded.restore()
         step = self.step("the original")
         self._runner.load(guarded, step)
+        if self._workload.data_decide:
+            self._try_checked(step)
+            self._runner.load(guarded, step)
         key = self._runner.build(self.code, step)
         self._is_compiled = self._runner.is_compiled(key)
         called = self._call(key, step)
@@ -121,6 +124,19 @@ class TimedOriginal:
         results |= self._runner.returned(called.report, guarded, step, None)
         self._runner.unload(step)
         return results, called.report.seconds
+
+    def _try_checked(self, step: Step) -> None:
+        """Raises `UserError` for inputs on which the original leaves its arrays."""
+        code = replace(self.code, form=Form.CHECKED)
+        try:
+            self._runner.call(self._runner.build(code, step), step)
+        except CallError as error:
+            what = f"{self._workload.function} at {size_text(self._workload.sizes)} leaves its arrays ({error.text})"
+            raise UserError(
+                f"{what} on the inputs that were drawn, as data decide about its subscripts: "
+                "call `loopwright.optimize` from Python with arguments of yours"
+            ) from error
+        # What it wrote is taken back by those who load the arguments again.
 
     def seconds_alone(self) -> float:
         """Of a call of the original in the clean process, now."""

@@ -28,6 +28,10 @@ class ArgumentSpec:
     """NumPy's name."""
     shape: tuple[str, ...] = ()
     """Of an array: one Python expression over the sizes for each dimension."""
+    limit: str = ""
+    """Of whole numbers that are subscripts: the expression over the sizes that they are below, from 0 on."""
+    is_ascending: bool = False
+    """Whether they are drawn in ascending order, as where the rows of a sparse matrix begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +44,8 @@ class CatalogInputs:
 
 @dataclass(frozen=True, slots=True)
 class RandomInputs:
-    """Random values by the argument specifications: floats in [0.5, 1.5), integers in [0, 10), booleans.
+    """Random values by the argument specifications: floats in [0.5, 1.5), integers in [0, 10) or below their limit,
+    booleans.
 
     The diagonal of a large square matrix of floats dominates.
     """
@@ -73,6 +78,9 @@ class Workload:
     inputs: CatalogInputs | RandomInputs | FileInputs
     has_array_statements: bool = False
     """Whether the original may call what Numba cannot compile: it runs as plain Python on NumPy then."""
+    data_decide: bool = False
+    """Whether data decide which elements the original touches: then inputs are of use only if its subscripts stay
+    inside its arrays when they are checked."""
     has_free_sums: bool = False
     """Whether the original adds up in an order that nothing says, as NumPy does."""
 

@@ -55,17 +55,20 @@ def flops(nest: Nest, sizes: Mapping[str, int]) -> int:
 
 def compulsory_bytes(nest: Nest, sizes: Mapping[str, int]) -> int:
     """The bytes that any schedule must move, caches however large: in, each element of an argument whose first use is a
-    read; out, each element that is written.
+    read; out, each element of an argument or a result that is written.
 
-    Reads that happen only if conditions on data turn out one way do not count. Elements that cannot be counted are left
-    out.
+    What opaque statements touch does not count, as they may do without it, nor do reads that happen only if conditions
+    on data turn out one way. Elements that cannot be counted are left out.
     """
     model = model_of(nest)
     total = 0
     for array in nest.arrays:
-        if array.role is not Role.ARGUMENT:
+        if array.role is Role.SCALAR or (array.role is Role.LOCAL and not array.returned):
             continue
-        for elements in (_read_first(model, array.name), _accesses_of(model, array.name, is_write=True).range()):
+        moved = [_accesses_of(model, array.name, is_write=True).range()]
+        if array.role is Role.ARGUMENT:
+            moved.append(_read_first(model, array.name))
+        for elements in moved:
             if not elements.is_empty():
                 count = count_points(isl.Set.from_union_set(elements.coalesce()), sizes)
                 total += np.dtype(array.dtype).itemsize * (count or 0)
@@ -165,7 +168,12 @@ def _cell(cell: isl.Cell) -> tuple[isl.Set, bool]:
 
 def _read_first(model: Model, array: str) -> isl.UnionSet:
     """The elements of an array that some iteration certainly reads before any writes them."""
-    reads, writes = _accesses_of(model, array, is_write=False), _accesses_of(model, array, is_write=True)
+    reads = _accesses_of(model, array, is_write=False)
+    writes = isl.UnionMap(f"[{', '.join(model.nest.parameters)}] -> {{ }}")
+    for statement in model.nest.statements:
+        for access in statement.accesses:
+            if access.is_write and access.array == array:
+                writes = writes.union(model.access_relation(statement, access))
     if reads.is_empty() or writes.is_empty():
         return reads.range()
     order = model.original_order
@@ -176,7 +184,7 @@ def _read_first(model: Model, array: str) -> isl.UnionSet:
 def _accesses_of(model: Model, array: str, *, is_write: bool) -> isl.UnionMap:
     """From iterations to the elements that they touch in any case."""
     result = isl.UnionMap(f"[{', '.join(model.nest.parameters)}] -> {{ }}")
-    for statement in model.nest.statements:
+    for statement in (statement for statement in model.nest.statements if not statement.opaque):
         accesses = [access for access in statement.accesses if access.array == array and access.is_write is is_write]
         for access in accesses if is_write else ():
             result = result.union(model.access_relation(statement, access))

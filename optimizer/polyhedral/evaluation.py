@@ -57,7 +57,10 @@ class Part:
 
 
 def parts_of(model: Model, statement: Statement) -> Iterator[Part]:
-    """The iterations of a statement, by what they evaluate."""
+    """The iterations of a statement, by what they evaluate; nothing is known of an opaque one."""
+    if statement.opaque:
+        yield Part(statement, model.domains[statement.name], frozenset(), frozenset())
+        return
     for iterations, value in _pieces(model.domains[statement.name], statement, _value(statement)):
         try:
             outcomes = _outcomes(value)

@@ -15,7 +15,7 @@ from math import prod
 import islpy as isl
 
 from optimizer.polyhedral.model import Model
-from optimizer.polyhedral.nest import Nest, Statement
+from optimizer.polyhedral.nest import ANYWHERE, Nest, Statement
 from optimizer.polyhedral.reductions import free_reduction
 from optimizer.polyhedral.tree import Leaf, Loop, Node, Sequence, leaves, loops
 
@@ -27,12 +27,16 @@ VECTOR = 0.3
 """What a vectorized iteration costs of a scalar one, ..."""
 CHOSEN_VECTOR = 0.9
 """... what one does that the schedule made a vector, ..."""
+COLLECTED = 0.5
+"""Price of an access for which such a vector collects its lanes one by one, from lines that the next one uses too."""
 JAMMED = 0.25
 """... what one beside those of other iterations of an outer loop does, ..."""
 IN_REGISTERS = 0.05
 """... and what one in a register tile does."""
+OPAQUE = 50.0
+"""Price of a step of which nothing is known, ..."""
 START_OF_THREADS = 5_000.0
-"""Price of starting and joining the threads once, in the same unit (about a nanosecond)."""
+"""... and of starting and joining the threads once, in the same unit (about a nanosecond)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +50,9 @@ class Linear:
 def linear_coefficients(
     expression: str, names: tuple[str, ...], parameters: tuple[str, ...]
 ) -> Mapping[str, int] | None:
-    """The coefficient of each name in an affine isl expression; None when it is not affine (a `floor`)."""
+    """The coefficient of each name in an affine isl expression; None for one that is not (a `floor`, or data)."""
+    if expression == ANYWHERE:
+        return None
     text = f"[{', '.join(parameters)}] -> {{ [{', '.join(names)}] -> [({expression})] }}"
     pieces = isl.PwAff(text)
     if pieces.n_piece() != 1:
@@ -117,10 +123,15 @@ def strides(nest: Nest, leaf: Leaf, loop: str) -> tuple[float, ...]:
     return tuple(found)
 
 
-def iteration_price(model: Model, leaf: Leaf, loop: str, is_parallel: bool) -> float:
-    """The price of an iteration of the leaf in this innermost loop; `is_parallel`: whether the loop carries nothing."""
+def iteration_price(model: Model, leaf: Leaf, loop: str, is_parallel: bool, is_vector: bool = False) -> float:
+    """The price of an iteration of the leaf in this innermost loop; `is_parallel`: whether the loop carries nothing;
+    `is_vector`: whether the schedule made it one."""
+    if model.nest.statement(leaf.statement).opaque:
+        return OPAQUE
     jumps = strides(model.nest, leaf, loop)
     strided = sum(jump > 1 for jump in jumps)
+    if is_vector:
+        return VECTOR * CHOSEN_VECTOR * max(1, len(jumps)) / 2 + COLLECTED * strided
     if not is_parallel and (strided or not _is_free_sum(model, leaf, loop)):
         return CARRIED + STRIDED * strided
     if strided:
@@ -144,11 +155,14 @@ def tree_price(
     """A rough price of running the tree; `is_parallel` tells whether a loop carries no dependence."""
     trips = {name: extents(model, name, sizes) for name in model.domains}
 
-    def price(node: Node, innermost: str | None, under_threads: bool) -> float:
+    def price(node: Node, innermost: Loop | None, under_threads: bool) -> float:
         match node:
             case Leaf():
                 count = prod(trips[node.statement].values(), start=1.0)
-                each = iteration_price(model, node, innermost, is_parallel(innermost)) if innermost else 1.0
+                each = 1.0
+                if innermost:
+                    is_vector = innermost.vector != 1
+                    each = iteration_price(model, node, innermost.name, is_parallel(innermost.name), is_vector)
                 return count * each / (threads if under_threads else 1)
             case Sequence():
                 return sum(price(part, innermost, under_threads) for part in node.parts)
@@ -157,9 +171,7 @@ def tree_price(
                     return price(node.body, None, under_threads) * IN_REGISTERS
                 if node.unroll > 1 and innermost and not any(loops(node.body)):
                     return price(node.body, innermost, under_threads) * JAMMED
-                below = price(node.body, node.name, under_threads or node.is_parallel)
-                if node.vector != 1:
-                    below *= CHOSEN_VECTOR
+                below = price(node.body, node, under_threads or node.is_parallel)
                 starts = _executions(model, tree, node.name, trips) if node.is_parallel else 0.0
                 return below + START_OF_THREADS * starts
 

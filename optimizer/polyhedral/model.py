@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Hashable, Mapping
+from collections.abc import Generator, Hashable, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
 import islpy as isl
 
+from optimizer.polyhedral.conflicts import Touched, conflicts_of, union
 from optimizer.polyhedral.nest import Access, Nest, Statement
 from optimizer.polyhedral.order import order_map
 from optimizer.polyhedral.reductions import access_of, free_reduction
@@ -63,27 +64,48 @@ class Model:
         return here.is_subset(self.context)
 
     def access_relation(self, statement: Statement, access: Access) -> isl.UnionMap:
-        """The relation from the iterations of a statement to the elements that one of its accesses touches."""
-        parameters = ", ".join(self.nest.parameters)
+        """The relation from the iterations of a statement to the elements that one of its accesses may touch."""
+        relation = self._relation(statement, (access,))
+        if access.is_exact:
+            return relation
+        places = [f"at{k}" for k in range(len(access.subscripts))]
+        extents = zip(places, self.nest.array(access.array).shape, strict=True)
+        inside = " and ".join(f"0 <= {place} < {extent}" for place, extent in extents)
+        elements = f"{{ {access.array}[{', '.join(places)}] : {inside} }}"
+        return relation.intersect_range(isl.UnionSet(f"[{', '.join(self.nest.parameters)}] -> {elements}"))
+
+    def _relation(self, statement: Statement, accesses: Sequence[Access]) -> isl.UnionMap:
         iteration = f"{statement.name}[{', '.join(statement.iterators)}]"
-        text = f"[{parameters}] -> {{ {iteration} -> {access.array}[{', '.join(access.subscripts)}] }}"
-        return isl.UnionMap(text).intersect_domain(self.domain)
+        terms = (f"{iteration} -> {access.array}[{', '.join(access.subscripts)}]" for access in accesses)
+        text = f"[{', '.join(self.nest.parameters)}] -> {{ {'; '.join(terms)} }}"
+        return isl.UnionMap(text).intersect_domain(isl.UnionSet.from_set(self.domains[statement.name]))
+
+    def _all_of(self, statement: Statement, *, is_write: bool) -> isl.UnionMap:
+        accesses = [access for access in statement.accesses if access.is_write is is_write]
+        # One text is read sooner than one for each.
+        exact = self._relation(statement, [access for access in accesses if access.is_exact])
+        others = [self.access_relation(statement, access) for access in accesses if not access.is_exact]
+        return union([exact, *others], exact)
+
+    @cached_property
+    def touched(self) -> dict[str, Touched]:
+        """By the names of the statements."""
+        return {
+            statement.name: Touched(self._all_of(statement, is_write=False), self._all_of(statement, is_write=True))
+            for statement in self.nest.statements
+        }
 
     @cached_property
     def reads(self) -> isl.UnionMap:
-        return self._accesses(is_write=False)
+        return union([each.reads for each in self.touched.values()], self._nothing)
 
     @cached_property
     def writes(self) -> isl.UnionMap:
-        return self._accesses(is_write=True)
+        return union([each.writes for each in self.touched.values()], self._nothing)
 
-    def _accesses(self, *, is_write: bool) -> isl.UnionMap:
-        result = isl.UnionMap(f"[{', '.join(self.nest.parameters)}] -> {{ }}")
-        for statement in self.nest.statements:
-            for access in statement.accesses:
-                if access.is_write is is_write:
-                    result = result.union(self.access_relation(statement, access))
-        return result
+    @property
+    def _nothing(self) -> isl.UnionMap:
+        return isl.UnionMap.empty(self.domain.get_space())
 
     @cached_property
     def original_order(self) -> isl.UnionMap:
@@ -93,14 +115,7 @@ class Model:
     def conflicts(self) -> isl.UnionMap:
         """Every pair (source, sink) of iterations that touch one element, at least one of them writing (RAW, WAR and
         WAW, transitively redundant ones included), the source before the sink in the original order."""
-        reads, writes = self.reads, self.writes
-        touching = (
-            writes.apply_range(reads.reverse())
-            .union(reads.apply_range(writes.reverse()))
-            .union(writes.apply_range(writes.reverse()))
-        )
-        before = self.original_order.lex_lt_union_map(self.original_order)
-        return touching.intersect(before).coalesce()
+        return conflicts_of(self.nest, self.touched, self.domain)
 
     @cached_property
     def conflict_maps(self) -> tuple[isl.Map, ...]:

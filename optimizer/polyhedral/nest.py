@@ -13,6 +13,9 @@ from enum import StrEnum
 
 from optimizer.polyhedral.tree import Node, Private
 
+ANYWHERE = "*"
+"""A subscript that data decide; isl reads it as every number."""
+
 
 class Role(StrEnum):
     ARGUMENT = "argument"
@@ -50,13 +53,19 @@ class Access:
 
     array: str
     subscripts: tuple[str, ...]
-    """One quasi-affine isl expression over the statement's iterators and the parameters for each dimension."""
+    """One quasi-affine isl expression over the statement's iterators and the parameters for each dimension; `*` where
+    data decide, which stands for all of them."""
     is_write: bool
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it is known which element that is."""
+        return ANYWHERE not in self.subscripts
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One assignment of the source with the set of iterations that run it."""
+    """One assignment of the source, or an opaque piece of it, with the set of iterations that run it."""
 
     name: str
     """`S0`, `S1`, ... in source order."""
@@ -68,6 +77,9 @@ class Statement:
     body: str
     """Python source of the assignment; iterators, parameters, arrays and scalars stand in it by their names here."""
     line: int
+    opaque: str = ""
+    """Of a piece of the source that is one step whatever it does inside (`frontend/opaque.py`): why. Its body is any
+    one statement of Python, and each of its writes of an element, which it may leave out, is among its reads too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +106,8 @@ class Argument:
     dtype: str
     default: str | None = None
     """Source text of its default value."""
+    is_assumed: bool = False
+    """Whether its type is only what its use shows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,8 +63,13 @@ def relation_text(nest: Nest, leaves: tuple[TimedLeaf, ...], entries: slice = sl
 
 
 def order_map(nest: Nest, tree: Node) -> isl.UnionMap:
-    """Every iteration of the nest with its timestamp: a runs before b when time(a) is lexicographically less."""
+    """Every iteration of the nest with its timestamp: a runs before b when time(a) is lexicographically less.
+
+    The tree may have leaves of statements that are not in the nest: they take time, and are left out.
+    """
+    names = {statement.name for statement in nest.statements}
+    timed = tuple(each for each in timed_leaves(tree) if each.leaf.statement in names)
     domain = isl.UnionSet(f"[{', '.join(nest.parameters)}] -> {{ }}")
     for statement in nest.statements:
         domain = domain.union(isl.UnionSet(statement.domain))
-    return isl.UnionMap(relation_text(nest, timed_leaves(tree))).intersect_domain(domain)
+    return isl.UnionMap(relation_text(nest, timed)).intersect_domain(domain)

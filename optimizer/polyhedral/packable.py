@@ -23,7 +23,10 @@ def tile_leaves(node: Node) -> Iterator[Leaf]:
 
 
 def packable_reads(statement: Statement) -> Iterator[Access]:
-    """All reads of elements but those of what the statement itself writes to, which stays in registers."""
+    """All reads of elements but those of what the statement itself writes to, which stays in registers, and those of
+    opaque statements, which are in no tile."""
+    if statement.opaque:
+        return
     written = {(access.array, access.subscripts) for access in statement.accesses if access.is_write}
     for access in statement.accesses:
         if not access.is_write and access.subscripts and (access.array, access.subscripts) not in written:

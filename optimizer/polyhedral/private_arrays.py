@@ -17,12 +17,12 @@ from functools import reduce
 
 import islpy as isl
 
-from optimizer.errors import ScheduleSyntaxError, StepError
+from optimizer.errors import StepError
+from optimizer.polyhedral.affine_pieces import as_affine
 from optimizer.polyhedral.model import Model, model_of, operation_limit
 from optimizer.polyhedral.nest import Access, Array, Nest, Role, Statement
 from optimizer.polyhedral.order import instance_tuple
 from optimizer.polyhedral.steps.affine import Affine
-from optimizer.polyhedral.steps.text import parse_affine
 from optimizer.polyhedral.tree import (
     Leaf,
     Loop,
@@ -146,6 +146,10 @@ def _check_uses(model: Model, private: Private, using: Sequence[Statement], oute
     nest = model.nest
     writes, place = _empty(nest), _empty(nest)
     for statement in using:
+        if statement.opaque:
+            raise StepError(
+                f"which elements of {private.array} {statement.name} (line {statement.line}) uses is not known"
+            )
         place = place.union(_relation(model, statement, outer))
         for access in _accesses(statement, private.array):
             if access.is_write:
@@ -211,12 +215,9 @@ def _extent(model: Model, using: Sequence[Statement], iterator: str) -> str:
     )
     lowest, greatest = values.dim_min(0), values.dim_max(0).gist(model.context)
     nothing = isl.PwAff.zero_on_domain(isl.LocalSpace.from_space(lowest.get_domain_space()))
-    found = re.fullmatch(r"(?:\[.*?\] -> )?\{ \[\((.*?)\)\] *(?::.*)?\}", str(greatest))
-    try:
-        if greatest.n_piece() == 1 and found is not None and lowest.lt_set(nothing).is_empty():
-            return str(parse_affine(found[1]) + Affine(constant=1))
-    except ScheduleSyntaxError:
-        pass  # isl writes more than affine expressions.
+    last = as_affine(greatest)
+    if last is not None and lowest.lt_set(nothing).is_empty():
+        return str(last + Affine(constant=1))
     raise StepError(f"{iterator} does not run from 0 or more up to one expression of sizes")
 
 

@@ -73,6 +73,8 @@ def _greatest(dtype: str) -> int:
 
 def reduction_of(nest: Nest, statement: Statement) -> Reduction | None:
     """What a statement combines, if it does nothing else; whether its order is free is another question."""
+    if statement.opaque:
+        return None
     (assignment,) = ast.parse(statement.body).body
     match assignment:
         case ast.AugAssign(target, ast.Add(), value):

@@ -75,15 +75,15 @@ def _packed(
 ) -> Draft | None:
     """Blocks of rows run on threads; in each, panels of columns; for each, the tiles of the block. Each reads copies:
     of the columns, one for all threads, and of the rows, one for a block."""
-    if _has_threads_outside(draft, chain):
+    if has_threads_outside(draft, chain):
         return None
-    for found in _accumulations(draft, chain):
+    for found in accumulations(draft, chain):
         if found.others:
             continue
         block = FEW_PACKED_ROWS
-        if threads <= FEW_THREADS and _share(draft, found.rows) == "blocks":
+        if threads <= FEW_THREADS and share_of(draft, found.rows) == "blocks":
             block = _rows_of_a_block(draft, chain, found.rows, shape[0], sizes, threads)
-        ordered = _arranged(draft, found.order, tuple(loop.name for loop in chain))
+        ordered = in_order(draft, found.order, tuple(loop.name for loop in chain))
         cut = ordered and ordered.then(Tile(((found.depth, PACKED_DEPTH), (found.rows, block))))
         if cut is None:
             continue
@@ -101,9 +101,9 @@ def _packed(
             shared, own, along = columns, blocks, found.rows
             moved = moved.then(Reorder((columns, blocks))) or moved
         if threads > 1 and moved.is_parallel(shared):
-            moved = moved.with_threads_on(shared, _share(moved, shared)) or moved
+            moved = moved.with_threads_on(shared, share_of(moved, shared)) or moved
         packed = moved
-        for array, moves in _reads_that_move(moved, shared, along).items():
+        for array, moves in reads_that_move(moved, shared, along).items():
             packed = packed.then(Pack(array, shared if moves else own)) or packed
         if packed is not moved:
             return packed
@@ -122,7 +122,7 @@ def _rows_of_a_block(
     return min(PACKED_ROWS, max(1, math.ceil(count / blocks / height)) * height)
 
 
-def _reads_that_move(draft: Draft, inside: str, along: str) -> dict[str, bool]:
+def reads_that_move(draft: Draft, inside: str, along: str) -> dict[str, bool]:
     """For each array that register tiles inside a loop read, whether some read moves along another loop."""
     found: dict[str, bool] = {}
     for leaf in tile_leaves(loop_named(draft.tree, inside)):
@@ -136,21 +136,21 @@ def _reads_that_move(draft: Draft, inside: str, along: str) -> dict[str, bool]:
 def _tiled(
     draft: Draft, chain: tuple[Loop, ...], shape: tuple[int, int], depth: int | None, threads: int
 ) -> Draft | None:
-    for found in _accumulations(draft, chain):
-        arranged = _arranged(draft, found.order, tuple(loop.name for loop in chain))
+    for found in accumulations(draft, chain):
+        arranged = in_order(draft, found.order, tuple(loop.name for loop in chain))
         if arranged is not None and depth is not None:
             arranged = _cut(arranged, found, depth)
         if arranged is None:
             continue
         tiled = arranged.then(RegisterTile(((found.rows, shape[0]), (found.columns, shape[1]))))
         if tiled is not None:
-            if threads == 1 or _has_threads_outside(draft, chain):
+            if threads == 1 or has_threads_outside(draft, chain):
                 return tiled
             return _threaded(tiled, [*found.others, *tiled.new_loops(arranged)])
     return None
 
 
-def _has_threads_outside(draft: Draft, chain: tuple[Loop, ...]) -> bool:
+def has_threads_outside(draft: Draft, chain: tuple[Loop, ...]) -> bool:
     """Whether a loop further out can run on threads, which start once then for all of the chain."""
     return any(draft.is_parallel(loop.name) for loop in around(draft.tree, chain[0].name))
 
@@ -240,7 +240,7 @@ def _update(draft: Draft, names: list[str], shape: tuple[int, int]) -> Draft | N
         if not any(found):
             continue
         apart = draft if all(found) else draft.then(*(Distribute(name) for name in reversed(names)))
-        arranged = apart and _arranged(apart, (rows, columns, depth), tuple(names))
+        arranged = apart and in_order(apart, (rows, columns, depth), tuple(names))
         if arranged is not None:
             return arranged.then(RegisterTile(((rows, shape[0]), (columns, shape[1]))))
     return None
@@ -250,7 +250,7 @@ def _on_threads(blocked: Blocked, column_tiles: str, after: str) -> Draft:
     """The rows below a block on threads, and of its own rows the columns to the right."""
     draft = blocked.draft
     for part in blocked.parts:
-        threaded = draft.with_threads_on(part, _share(draft, part)) if draft.is_parallel(part) else None
+        threaded = draft.with_threads_on(part, share_of(draft, part)) if draft.is_parallel(part) else None
         draft = threaded or draft
     split = draft.then(Split(column_tiles, after))
     if split is None or not split.is_parallel(right := split.new_loops(draft)[0]):
@@ -258,7 +258,7 @@ def _on_threads(blocked: Blocked, column_tiles: str, after: str) -> Draft:
     return split.with_threads_on(right) or draft
 
 
-def _share(draft: Draft, loop: str) -> str:
+def share_of(draft: Draft, loop: str) -> str:
     """`ends` for a loop on which the bounds of others depend: its iterations do not take equally long."""
     for leaf in leaves(loop_named(draft.tree, loop)):
         domain = draft.model.domains[leaf.statement]
@@ -290,7 +290,7 @@ def _reads_its_own(draft: Draft, leaf: Leaf) -> bool:
     )
 
 
-def _accumulations(draft: Draft, chain: tuple[Loop, ...]) -> Iterator[Accumulation]:
+def accumulations(draft: Draft, chain: tuple[Loop, ...]) -> Iterator[Accumulation]:
     """Every way to see a chain as one; `chain` ends in statements."""
     if len(chain) < 3 or any(loops(chain[-1].body)) or any(loop.is_parallel for loop in chain):
         return
@@ -308,7 +308,7 @@ def _written_jump(draft: Draft, leaf: Leaf, loop: str) -> float:
     return next((jump for access, jump in zip(accesses, jumps, strict=False) if access.is_write), -1.0)
 
 
-def _arranged(draft: Draft, order: tuple[str, ...], now: tuple[str, ...]) -> Draft | None:
+def in_order(draft: Draft, order: tuple[str, ...], now: tuple[str, ...]) -> Draft | None:
     return draft if order == now else draft.then(Reorder(order))
 
 
@@ -324,5 +324,5 @@ def _threaded(draft: Draft, candidates: list[str]) -> Draft:
     for place, name in enumerate(candidates):
         if draft.is_parallel(name):
             moved = draft if place == 0 else draft.then(Reorder((name, *candidates[:place]))) or draft
-            return moved.with_threads_on(name, _share(moved, name)) or draft
+            return moved.with_threads_on(name, share_of(moved, name)) or draft
     return draft

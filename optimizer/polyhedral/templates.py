@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import chain, zip_longest
+from itertools import chain, islice, zip_longest
 from typing import cast
 
 import joblib
@@ -23,7 +23,9 @@ from optimizer.polyhedral.jam_templates import jams
 from optimizer.polyhedral.locality import START_OF_THREADS, iteration_price, tree_price
 from optimizer.polyhedral.model import Model, model_of
 from optimizer.polyhedral.nest import Nest
+from optimizer.polyhedral.panel_templates import panels
 from optimizer.polyhedral.private_arrays import model_for
+from optimizer.polyhedral.recurrence_templates import side_by_side
 from optimizer.polyhedral.reduce_templates import shared_reductions, vector_reductions
 from optimizer.polyhedral.register_templates import eliminations, register_tilings
 from optimizer.polyhedral.schedule import Schedule
@@ -56,6 +58,8 @@ class Family:
     price: float
     members: tuple[tuple[Schedule, str], ...]
     """Each with the text of the tree that it comes to."""
+    leading: int = 1
+    """How many of them come before those of other families, if this one is the most promising."""
 
 
 def templates(
@@ -74,7 +78,11 @@ def templates(
         joblib.delayed(family_of)(model.nest, order, sizes, threads, register_tile, share) for order, share in orders
     )
     families = sorted(cast("list[Family]", found), key=lambda family: family.price)
-    in_turn = chain.from_iterable(zip_longest(*(family.members for family in families)))
+    most, *others = families
+    in_turn = chain(
+        most.members[: most.leading],
+        chain.from_iterable(zip_longest(most.members[most.leading :], *(family.members for family in others))),
+    )
     distinct: dict[str, Schedule] = {}
     for schedule, meaning in filter(None, in_turn):
         distinct.setdefault(meaning, schedule)
@@ -97,18 +105,28 @@ def family_of(
     tree = order.apply(nest)
     start = Draft(model_for(model, tree), order.steps, tree)
     blocked = eliminations(start, register_tile, threads)
-    in_registers = register_tilings(start, register_tile, sizes, threads)
+    in_panels = tuple(panels(start, register_tile, sizes, threads))
+    whole = register_tilings(start, register_tile, sizes, threads)
+    # First those that are best where memory is fast, and where it is slow.
+    in_registers = tuple(chain(islice(whole, 1), in_panels, whole))
     jammed = (both for draft in (*in_registers, start) for both in (*jams(draft, sizes, threads), draft))
     together, shared = (tuple(shared_reductions(start, threads, several_parts=each)) for each in (True, False))
     vectors = tuple(each for draft in (*shared, start) for each in vector_reductions(draft))
-    first = vectors if share_of_bytes < 1.0 or (shared and _has_total(start)) else ()
+    has_sums = share_of_bytes < 1.0 or (shared and _has_total(start)) or (not in_registers and _has_rows(start))
+    first = (*(vectors if has_sums else ()), *side_by_side(start))
     sweeps = (*time_tilings(start, threads), *plane_tilings(start, threads))
     tilings = _distinct((*first, *together, *sweeps, *blocked, *jammed, *shared, *vectors, *_tilings(start)))
     threaded = [_threaded(tiled, sizes) if threads > 1 else tiled for tiled in tilings]
     drafts = [*chain.from_iterable(map(_with_vectors, threaded)), *threaded]
     drafts[BEFORE_STREAMS:BEFORE_STREAMS] = _streamed(start, threaded[0], sizes, threads)
     price = min(tree_price(draft.model, draft.tree, sizes, draft.is_parallel, threads) for draft in drafts)
-    return Family(price * share_of_bytes, tuple((Schedule(draft.steps), show(draft.tree)) for draft in drafts))
+    leading = 1
+    for found in [each for each in drafts if any(each.steps[: len(p.steps)] == p.steps for p in in_panels)][:1]:
+        drafts.remove(found)
+        drafts.insert(1, found)
+        leading = 2
+    members = tuple((Schedule(draft.steps), show(draft.tree)) for draft in drafts)
+    return Family(price * share_of_bytes, members, leading)
 
 
 def _has_total(draft: Draft) -> bool:
@@ -118,6 +136,12 @@ def _has_total(draft: Draft) -> bool:
         for part in (draft.tree.parts if isinstance(draft.tree, Sequence) else (draft.tree,))
         if isinstance(part, Loop)
     )
+
+
+def _has_rows(draft: Draft) -> bool:
+    """Whether threads can share a loop of several parts, of which each uses what the one before left in the cache."""
+    parts = draft.tree.parts if isinstance(draft.tree, Sequence) else (draft.tree,)
+    return any(isinstance(p, Loop) and isinstance(p.body, Sequence) and draft.is_parallel(p.name) for p in parts)
 
 
 def _streamed(order: Draft, first: Draft, sizes: Mapping[str, int], threads: int) -> Iterator[Draft]:

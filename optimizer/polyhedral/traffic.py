@@ -2,7 +2,8 @@
 
 What fits in the cache is fetched once and written once, however often it is used; what does not is fetched again by
 each iteration, or each part, that uses it. A temporary that ends where it began, within one iteration of the loops that
-its uses share, is a register and moves nothing. The cache is taken to keep what is used next (a bound from below).
+its uses share, is a register or a few rows in the cache, and moves nothing. The cache is taken to keep what is used
+next (a bound from below).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 import islpy as isl
 import numpy as np
 
+from optimizer.polyhedral.contraction import is_temporary
 from optimizer.polyhedral.footprint import count_elements, range_of, touched_elements
 from optimizer.polyhedral.model import Model, operation_limit
 from optimizer.polyhedral.nest import Role
@@ -20,13 +22,16 @@ from optimizer.polyhedral.tree import Leaf, Loop, Node, Sequence, leaves, loops
 
 CACHE = 2**20
 """Bytes of the caches of one core that are its own, on most machines of today or more."""
+SHARE_OF_TEMPORARY = 4
+"""Of the cache, the part that a temporary may take and still be there when it is used again."""
 
 
 def moved_bytes(model: Model, tree: Node, sizes: Mapping[str, int], cache: int = CACHE) -> int | None:
     """What a schedule reads from memory and writes to it at these sizes; None where isl gives up."""
     try:
         with operation_limit():
-            traffic = _Traffic(model, sizes, cache, _in_registers(model, tree, sizes))
+            registers, rows = _kept_near(model, tree, sizes, cache)
+            traffic = _Traffic(model, sizes, cache, registers, rows)
             return traffic.of(tree, ())
     except isl.Error:
         return None
@@ -38,6 +43,8 @@ class _Traffic:
     sizes: Mapping[str, int]
     cache: int
     registers: frozenset[str]
+    rows: frozenset[str]
+    """Temporaries that are never needed from memory, but take room in the cache."""
 
     def of(self, node: Node, fixed: tuple[str, ...]) -> int:
         """What a part moves while the loops around it stand still, halfway through them."""
@@ -62,6 +69,8 @@ class _Traffic:
                 continue
             size = np.dtype(self.model.nest.array(name).dtype).itemsize
             footprint += size * touched.count()
+            if name in self.rows:
+                continue
             moved += size * count_elements(touched.written)
             if self._is_read_first(inside, name):
                 moved += size * count_elements(touched.read)
@@ -81,18 +90,25 @@ class _Traffic:
         return max((high - low + 1 for low, high in ranges), default=0)
 
 
-def _in_registers(model: Model, tree: Node, sizes: Mapping[str, int]) -> frozenset[str]:
-    """The scalars of which there is one element at a time: all uses of it are in one iteration of their loops."""
-    found: set[str] = set()
+def _kept_near(model: Model, tree: Node, sizes: Mapping[str, int], cache: int) -> tuple[frozenset[str], frozenset[str]]:
+    """The temporaries of which there is one element at a time, all uses of it in one iteration of their loops.
+
+    And those of which there are so few that the memory for them, which the next iteration has again, stays in the
+    cache.
+    """
+    registers, rows = set[str](), set[str]()
     for array in model.nest.arrays:
         users = [leaf for leaf in leaves(tree) if _uses(model, leaf, array.name)]
-        if array.role is not Role.SCALAR or not users:
+        if not is_temporary(model.nest, array) or not users:
             continue
         shared = [loop.name for loop in loops(tree) if all(loop.name in leaf.values for leaf in users)]
         touched = touched_elements(model, users, shared, sizes)
-        if array.name not in touched or touched[array.name].count() <= 1:
-            found.add(array.name)
-    return frozenset(found)
+        count = touched[array.name].count() if array.name in touched else 0
+        if array.role is Role.SCALAR and count <= 1:
+            registers.add(array.name)
+        elif shared and count * np.dtype(array.dtype).itemsize <= cache // SHARE_OF_TEMPORARY:
+            rows.add(array.name)
+    return frozenset(registers), frozenset(rows)
 
 
 def _uses(model: Model, leaf: Leaf, array: str) -> bool:

@@ -35,6 +35,8 @@ def obstacle(nest: Nest, statement: Statement) -> str:
 
     What a body computes without any array and written scalar is the same for all lanes, and may be anything.
     """
+    if statement.opaque:
+        return f"{statement.name} is one step whose loops and subscripts data decide"
     touched = {access.array for access in statement.accesses}
     dtypes = {array.name: array.dtype for array in nest.arrays if array.name in touched}
     names = {node.id for node in ast.walk(ast.parse(statement.body)) if isinstance(node, ast.Name)}

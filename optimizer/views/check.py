@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from optimizer.verdict import Measurement, Status, Verdict
+from optimizer.views.nest import opaque_lines
 from optimizer.wording import seconds_text, speedup_text
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ def check_text(problem: KernelProblem, schedule: str, verdicts: Sequence[Verdict
             lines.append(
                 f"  {seconds_text(measurement.details['baseline_seconds'])} original, {seconds_text(seconds)} now"
             )
+    lines += [f"  {line}" for line in opaque_lines(problem.nest)]
     if verdicts[-1].repair is not None:
         lines.append(f"  nearest legal schedule: {verdicts[-1].repair or '(the original)'}")
     return "\n".join(lines)

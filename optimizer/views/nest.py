@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,8 @@ def source_listing(nest: Nest) -> str:
     source = _source_of(nest)
     if not source:
         return "\n".join(f"  line {number:<5}{name}" for number, name in sorted(lines.items()))
-    shown = range(min(lines), max(lines.keys() | _ends_of_statements(source, lines)) + 1)
+    whole = {statement.line for statement in nest.statements if statement.opaque}
+    shown = range(min(lines), max(lines.keys() | _ends_of_statements(source, lines, whole)) + 1)
     text = source.split("\n")
     return "\n".join(f"{n:>5}  {lines.get(n, ''):<{width}}  {text[n - 1]}".rstrip() for n in shown)
 
@@ -39,10 +40,12 @@ def _source_of(nest: Nest) -> str:
     return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
-def _ends_of_statements(source: str, first_lines: Mapping[int, str]) -> set[int]:
-    """The last lines of the statements that begin on these lines; of a loop its body counts, not the loop."""
+def _ends_of_statements(source: str, first_lines: Mapping[int, str], whole: Collection[int]) -> set[int]:
+    """The last lines of the statements that begin on these lines; of a loop its body counts, not the loop, unless it is
+    one step."""
     statements = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.stmt))
-    simple = (node for node in statements if not hasattr(node, "body") and node.lineno in first_lines)
+    begun = (node for node in statements if node.lineno in first_lines)
+    simple = (node for node in begun if not hasattr(node, "body") or node.lineno in whole)
     return {node.end_lineno or node.lineno for node in simple}
 
 
@@ -146,7 +149,30 @@ def summary_of_nest(nest: Nest, explanation: Explanation) -> str:
     for copies, names in groups.items():
         how = f"with a copy for each {', '.join(copies)}" if copies else "with one value, carried along"
         lines.append(f"scalars     {', '.join(names)} {how}")
-    return "\n".join(lines)
+    if assumed := assumed_text(nest):
+        lines.append(f"assumed     {assumed}")
+    return "\n".join([*lines, *opaque_lines(nest)])
+
+
+def opaque_lines(nest: Nest) -> Iterator[str]:
+    """What is not looked into, and why."""
+    for statement in nest.statements:
+        if statement.opaque:
+            yield f"one step    {statement.name} (line {statement.line}): {statement.opaque}"
+
+
+def assumed_types(nest: Nest) -> dict[str, str]:
+    """Arguments of which nothing but their use says the type, and which it is: `float64[n, m]`."""
+    assumed = (argument for argument in nest.arguments if argument.is_assumed)
+    shapes = {array.name: f"[{', '.join(array.shape)}]" for array in nest.arrays}
+    return {argument.name: argument.dtype + shapes.get(argument.name, "") for argument in assumed}
+
+
+def assumed_text(nest: Nest) -> str:
+    """The same in words; empty if there are none."""
+    types = assumed_types(nest)
+    listed = ", ".join(f"{name}: {kind}" for name, kind in types.items())
+    return f"{listed} (annotations would say it for certain)" if types else ""
 
 
 def dependence_table(dependences: Sequence[Dependence]) -> str:
@@ -200,11 +226,16 @@ def explanation_json(
     data: dict[str, Any] = {
         "kernel": kernel,
         "loops": [{"name": loop.name, "line": loop.line} for loop in nest.loops],
-        "statements": [{"name": s.name, "line": s.line, "text": s.body, "loops": s.iterators} for s in nest.statements],
+        "statements": [
+            {"name": s.name, "line": s.line, "text": s.body, "loops": s.iterators}
+            | ({"one_step": s.opaque} if s.opaque else {})
+            for s in nest.statements
+        ],
         "dependences": [d.to_json() for d in explanation.dependences],
         "parallel": explanation.parallel,
         "permutable": explanation.permutable,
         "scalars": scalars(nest),
+        "assumed_types": assumed_types(nest),
         "limit_seconds": limit,
     }
     return data | ({"code": code} if code else {})

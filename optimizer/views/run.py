@@ -8,6 +8,7 @@ from typing import Any
 from optimizer.events import RunResult
 from optimizer.plan import StopReason
 from optimizer.verdict import Measurement, Status
+from optimizer.views.nest import assumed_text, assumed_types
 from optimizer.wording import score_text, seconds_text, speedup_text
 
 WHY_STOPPED = {
@@ -62,6 +63,7 @@ def run_json(problem: Any, result: RunResult, directory: Path, export: Path | No
         "kernel": problem.name,
         "size": dict(problem.sizes),
         "baseline": kernel_baseline(result),
+        "assumed_types": assumed_types(problem.nest),
         "baseline_seconds": baseline_seconds,
         "best_seconds": best_seconds,
         "speedup": measured.score if measured else 1.0,
@@ -136,6 +138,8 @@ def _facts(problem: Any, result: RunResult, limit_seconds: float | None) -> list
             lines.append(times)
         if baseline := kernel_baseline(result):
             lines.append(f"  baseline   {baseline}: {BASELINES[baseline]}")
+        if assumed := assumed_text(problem.nest):
+            lines.append(f"  assumed    {assumed}")
         lines.append(f"  schedule   {winner.candidate.text or '(the original)'}")
     if winner.number and winner.assurance:
         lines.append(f"  assurance  {winner.assurance}")

@@ -4,9 +4,10 @@ In the order of processing: `finding` and `live_source` get the text and the fun
 top level of the module; `signature`, `numba_types` and `shapes` the arguments; `tuples` and `own_variables` make names
 plain, `names` and `scope` say what each means.
 
-`body` walks the statements. `spelling` says each in plainer ones first: `iteration` (loops over arrays),
+`body` walks the statements (`drafts`). `spelling` says each in plainer ones first: `iteration` (loops over arrays),
 `several_targets`, `inlining` and `stencil_calls` (functions that work on arrays), `choices` (an `if` that depends on
-data). The walk goes on with `ranges`, `expressions` (`affine`, `functions`, `local_arrays`) and `rejections`.
+data). The walk goes on with `ranges`, `expressions` (`affine`, `functions`, `local_arrays`) and `rejections`. Where
+data decide more than values, a statement stays whole (`opaque`).
 
 `array_statements` makes loops of statements over whole arrays, with `array_expressions` (`array_values`,
 `subscripting`, `array_makers`, `quantities`), `accumulation`, `overlap` and `greatest_sizes`.

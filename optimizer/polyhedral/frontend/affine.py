@@ -231,3 +231,8 @@ def _extreme(name: str, sides: list[Affine]) -> Affine:
 
 def _term(text: str, names: frozenset[str]) -> Affine:
     return Affine({text: 1}, 0, names)
+
+
+def expression_of(linear: Affine) -> ast.expr:
+    """The Python expression of a linear affine expression."""
+    return ast.parse(str(linear), mode="eval").body

@@ -1,4 +1,4 @@
-"""Reads expressions over whole arrays: operators, functions, parts, reductions and products of them."""
+"""Reads expressions over whole arrays: operators and functions of them, parts, and what they are reduced to."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from optimizer.polyhedral.frontend.accumulation import Accumulation, Term
-from optimizer.polyhedral.frontend.affine import NotAffine
+from optimizer.polyhedral.frontend.accumulation import Accumulation
 from optimizer.polyhedral.frontend.array_makers import made_array, named_type
 from optimizer.polyhedral.frontend.array_parts import REARRANGING, rearranged
+from optimizer.polyhedral.frontend.array_reductions import REDUCTIONS, Reducer
 from optimizer.polyhedral.frontend.array_values import (
     ArrayValue,
-    Point,
-    broadcast_extents,
+    Build,
+    binary,
     computed,
     elementwise,
     named_array,
@@ -27,7 +27,7 @@ from optimizer.polyhedral.frontend.array_values import (
 from optimizer.polyhedral.frontend.functions import CASTS, SCALAR_FUNCTIONS
 from optimizer.polyhedral.frontend.numpy_spellings import longer_form
 from optimizer.polyhedral.frontend.placing import placed
-from optimizer.polyhedral.frontend.quantities import Quantity, ShapeError, counter, of_affine, whole
+from optimizer.polyhedral.frontend.quantities import ShapeError, of_affine, whole
 from optimizer.polyhedral.frontend.scope import ArrayInfo, Scope
 from optimizer.polyhedral.frontend.subscripting import is_over_many, subscripted
 
@@ -41,14 +41,7 @@ _COMPARISONS: dict[str, ast.cmpop] = {
     "less": ast.Lt(), "less_equal": ast.LtE(), "greater": ast.Gt(), "greater_equal": ast.GtE(), "equal": ast.Eq(),
     "not_equal": ast.NotEq(),
 }  # fmt: skip
-_REDUCTIONS = frozenset(
-    ["sum", "prod", "min", "max", "amin", "amax", "mean", "var", "std", "any", "all", "argmin", "argmax"]
-)
-_OPTIONS = {kind: {"axis", "keepdims", "dtype"} for kind in ("sum", "prod", "mean")} | {
-    kind: {"axis", "keepdims", "ddof"} for kind in ("var", "std")
-}
-"""Of reductions that take more than an axis."""
-_METHODS = _REDUCTIONS | frozenset(
+_METHODS = REDUCTIONS | frozenset(
     [
         "dot", "copy", "transpose", "astype", "clip", "cumsum", "cumprod", "ptp", "trace", "reshape", "ravel",
         "flatten", "squeeze", "diagonal",
@@ -69,6 +62,10 @@ class ArrayReader:
     @property
     def accumulation(self) -> Accumulation:
         return Accumulation(self.scope, self.declare, self.before)
+
+    def _reducer(self) -> Reducer:
+        self.is_about_arrays = True
+        return Reducer(self.accumulation, self._each, self._numpy)
 
     def value(self, node: ast.expr) -> ArrayValue:
         """What an expression is; anything that is not about whole arrays is a number.
@@ -92,9 +89,9 @@ class ArrayReader:
             case ast.Attribute(value=base, attr="T") if (inner := self.value(base)).rank:
                 return transposed(inner, range(inner.rank)[::-1])
             case ast.BinOp(left=left, op=ast.MatMult(), right=right):
-                return self._product(self.value(left), self.value(right))
+                return self._reducer().product(self.value(left), self.value(right))
             case ast.BinOp(left=left, op=operator, right=right):
-                return self._each([self.value(left), self.value(right)], _binary(operator))
+                return self._each([self.value(left), self.value(right)], binary(operator))
             case ast.UnaryOp(op=operator, operand=operand):
                 return self._unary(operator, self.value(operand))
             case ast.BoolOp(op=operator, values=values):
@@ -146,7 +143,7 @@ class ArrayReader:
             case _:
                 return None
 
-    def _each(self, values: Sequence[ArrayValue], build: Callable[[list[ast.expr]], ast.expr]) -> ArrayValue:
+    def _each(self, values: Sequence[ArrayValue], build: Build) -> ArrayValue:
         """NumPy says what type comes out."""
         names = {f"value_{k}": value.sample for k, value in enumerate(values)}
         built = ast.Expression(build([ast.Name(name, ast.Load()) for name in names]))
@@ -160,7 +157,7 @@ class ArrayReader:
             raise ShapeError(str(error)) from None
         return elementwise(values, build, sample)
 
-    def _numbers(self, nodes: Sequence[ast.expr], build: Callable[[list[ast.expr]], ast.expr]) -> ArrayValue:
+    def _numbers(self, nodes: Sequence[ast.expr], build: Build) -> ArrayValue:
         values = [self.value(node) for node in nodes]
         if any(value.rank for value in values):
             raise ShapeError("whether an array is true has no answer: use np.logical_and and its like")
@@ -217,16 +214,17 @@ class ArrayReader:
             return self._clipped(arguments, words)
         values = [self.value(argument) for argument in arguments]
         if function in {"cumsum", "cumprod"} and values and values[0].rank:
-            return self._running(function, values[0], arguments[1:], words)
-        if function in _REDUCTIONS and values and values[0].rank:
-            return self._reduction(function, values[0], arguments[1:], words)
+            return self._reducer().running(function, values[0], arguments[1:], words)
+        if function in REDUCTIONS and values and values[0].rank:
+            value = self._cast(values[0], named_type(self.scope, words["dtype"])) if "dtype" in words else values[0]
+            return self._reducer().reduction(function, value, arguments[1:], words)
         before, self.is_about_arrays = self.is_about_arrays, True
         match function, values:
             case (("dot" | "matmul"), [left, right]) if left.rank and right.rank:
-                return self._product(left, right)
+                return self._reducer().product(left, right)
             case "outer", [left, right] if left.rank == right.rank == 1:
                 column = part_of(left, (*left.extents, whole(1)), lambda point: point[:1])
-                return self._each([column, right], _binary(ast.Mult()))
+                return self._each([column, right], binary(ast.Mult()))
             case (("copy" | "ascontiguousarray" | "asarray"), [value]) if value.rank:
                 return computed(value)
             case "where", [_, _, _]:
@@ -238,7 +236,7 @@ class ArrayReader:
             case "logical_not", [value]:
                 return elementwise([value], lambda parts: ast.UnaryOp(ast.Not(), parts[0]), np.ones(1, bool))
             case _, [_, _] if function in _OPERATORS:
-                return self._each(values, _binary(_OPERATORS[function]))
+                return self._each(values, binary(_OPERATORS[function]))
             case _, [_, _] if function in _COMPARISONS:
                 return self._each(values, lambda parts: ast.Compare(parts[0], [_COMPARISONS[function]], [parts[1]]))
             case _, [_, _] if function in _JOINS:
@@ -255,7 +253,7 @@ class ArrayReader:
     def _cast(self, value: ArrayValue, kind: str) -> ArrayValue:
         return self._each([value], self._numpy("bool_" if kind == "bool" else kind))
 
-    def _numpy(self, function: str) -> Callable[[list[ast.expr]], ast.expr]:
+    def _numpy(self, function: str) -> Build:
         """Calls of NumPy by the name that the module has for it."""
         name = self._numpy_name()
         return lambda parts: ast.Call(ast.Attribute(ast.Name(name, ast.Load()), function, ast.Load()), parts, [])
@@ -283,140 +281,4 @@ class ArrayReader:
         parts = [
             part_of(value, (*outer, last - whole(1)), lambda at, by=by: (*at[:-1], at[-1] + whole(by))) for by in (1, 0)
         ]
-        return self._each(parts, _binary(ast.Sub()))
-
-    def _running(
-        self, function: str, value: ArrayValue, arguments: Sequence[ast.expr], words: Mapping[str, ast.expr]
-    ) -> ArrayValue:
-        """Sums or products of all elements up to each, in their order."""
-        self.is_about_arrays = True
-        if set(words) - {"axis"}:
-            raise ShapeError(f"np.{function} is supported with an axis only")
-        over = _axes(arguments[0] if arguments else words.get("axis"), value.rank)
-        if len(over) != 1:
-            raise ShapeError(f"np.{function} of several dimensions needs an axis")
-        operator = ast.Add() if function == "cumsum" else ast.Mult()
-        dtype = np.asarray(getattr(np, function)(np.ones(1, value.dtype))).dtype.name
-        return self.accumulation.running(value, over[0], operator, dtype)
-
-    def _product(self, left: ArrayValue, right: ArrayValue) -> ArrayValue:
-        """`@`: a result of its own, summed up in the order of the common dimension."""
-        self.is_about_arrays = True
-        if not 1 <= left.rank <= 2 or not 1 <= right.rank <= 2:
-            raise ShapeError(f"a product of {left.rank} and {right.rank} dimensions is not supported")
-        common = broadcast_extents([left.extents[-1:], right.extents[:1]])
-        rows = left.rank - 1
-
-        def factor(at: Point, along: Point) -> ast.expr:
-            return ast.BinOp(left.element((*at[:rows], *along)), ast.Mult(), right.element((*along, *at[rows:])))
-
-        term = Term((*left.extents[:-1], *right.extents[1:]), common, factor, (left.start(rows),))
-        dtype = np.result_type(left.sample, right.sample).name
-        if _is_transposed(left, right):
-            return self.accumulation.symmetric(term, dtype)
-        return self.accumulation.folded(term, ast.Add(), 0, dtype)
-
-    def _reduction(
-        self, kind: str, value: ArrayValue, arguments: Sequence[ast.expr], words: Mapping[str, ast.expr]
-    ) -> ArrayValue:
-        self.is_about_arrays = True
-        if set(words) - _OPTIONS.get(kind, {"axis", "keepdims"}) or len(arguments) > 1:
-            raise ShapeError(f"np.{kind} is supported with axis and keepdims only")
-        if "dtype" in words:
-            value = self._cast(value, named_type(self.scope, words["dtype"]))
-        freedom = _whole_number(words["ddof"]) if "ddof" in words else 0
-        over = _axes(arguments[0] if arguments else words.get("axis"), value.rank)
-        keeps = words.get("keepdims")
-        is_kept = isinstance(keeps, ast.Constant) and keeps.value is True
-        result = self._reduced(kind.removeprefix("a") if kind in {"amin", "amax"} else kind, value, over, freedom)
-        if is_kept:
-            every = [whole(1) if k in over else extent for k, extent in enumerate(value.extents)]
-            kept = [k for k in range(value.rank) if k not in over]
-            result = part_of(result, every, lambda point: tuple(point[k] for k in kept))
-        return computed(result)
-
-    def _reduced(self, kind: str, value: ArrayValue, over: Sequence[int], freedom: int = 0) -> ArrayValue:
-        kept = [k for k in range(value.rank) if k not in over]
-
-        def element(at: Point, along: Point) -> ast.expr:
-            given = dict(zip((*kept, *over), (*at, *along), strict=True))
-            return value.element(tuple(given[k] for k in range(value.rank)))
-
-        extents, vanishing = ([value.extents[k] for k in which] for which in (kept, over))
-        term = Term(tuple(extents), tuple(vanishing), element, tuple(value.start(k) for k in over))
-        make = self.accumulation
-        match kind:
-            case "sum" | "prod":
-                dtype = np.asarray(getattr(np, kind)(np.ones(1, value.dtype))).dtype.name
-                operator, start = (ast.Add(), 0) if kind == "sum" else (ast.Mult(), 1)
-                return make.folded(term, operator, start, dtype)
-            case "mean":
-                return self._mean(term, value, freedom)
-            case "var" | "std":
-                mean = self._spread(self._mean(term, value), value, kept)
-                away = self._each([value, mean], _binary(ast.Sub()))
-                squares = self._each([away, away], _binary(ast.Mult()))
-                spread = self._reduced("mean", squares, over, freedom)
-                return self._each([spread], self._numpy("sqrt")) if kind == "std" else spread
-            case "min" | "max":
-                call = self._numpy(f"{kind}imum")
-                return make.joined(term, kind, value.dtype, None, lambda old, new: call([old, new]))
-            case "any" | "all":
-                operator = ast.Or() if kind == "any" else ast.And()
-
-                def join(old: ast.expr, new: ast.expr) -> ast.expr:
-                    return ast.BoolOp(operator, [old, ast.Compare(new, [ast.NotEq()], [ast.Constant(0)])])
-
-                return make.joined(term, kind, "bool", ast.Constant(kind == "all"), join)
-            case _:
-                if len(over) > 1:
-                    raise ShapeError(f"np.{kind} without an axis is supported for one dimension only")
-                return make.position(term, value.dtype, ast.Lt() if kind == "argmin" else ast.Gt())
-
-    def _mean(self, term: Term, value: ArrayValue, freedom: int = 0) -> ArrayValue:
-        dtype = np.mean(np.ones(1, value.dtype)).dtype.name
-        total = self.accumulation.folded(term, ast.Add(), 0, dtype)
-        count = term.over[0].node
-        for extent in term.over[1:]:
-            count = ast.BinOp(count, ast.Mult(), extent.node)
-        if freedom:
-            count = ast.BinOp(count, ast.Sub(), ast.Constant(freedom))
-        return elementwise([total], lambda parts: ast.BinOp(parts[0], ast.Div(), count), total.sample)
-
-    def _spread(self, mean: ArrayValue, value: ArrayValue, kept: Sequence[int]) -> ArrayValue:
-        """What is left of a value's dimensions, over all of them again."""
-        extents = [extent if k in kept else whole(1) for k, extent in enumerate(value.extents)]
-        return part_of(mean, extents, lambda point: tuple(point[k] for k in kept))
-
-
-def _whole_number(node: ast.expr) -> int:
-    if isinstance(node, ast.Constant) and isinstance(node.value, int):
-        return node.value
-    raise ShapeError(f"`{ast.unparse(node)}` must be a whole number here")
-
-
-def _is_transposed(left: ArrayValue, right: ArrayValue) -> bool:
-    """Whether a matrix is another one with rows and columns exchanged."""
-    if left.rank != 2 or right.rank != 2 or left.dtype != right.dtype:
-        return False
-    one, other = counter("one"), counter("other")
-    is_same = ast.unparse(left.element((one, other))) == ast.unparse(right.element((other, one)))
-    return is_same and all(map(Quantity.equals, left.extents, right.extents[::-1]))
-
-
-def _binary(operator: ast.operator) -> Callable[[list[ast.expr]], ast.expr]:
-    return lambda parts: ast.BinOp(parts[0], operator, parts[1])
-
-
-def _axes(node: ast.expr | None, rank: int) -> tuple[int, ...]:
-    """The dimensions that an axis argument names, all without one."""
-    if node is None or (isinstance(node, ast.Constant) and node.value is None):
-        return tuple(range(rank))
-    try:
-        given: Any = ast.literal_eval(node)
-    except ValueError:
-        raise NotAffine(node, "an axis must be a whole number") from None
-    axes: tuple[int, ...] = given if isinstance(given, tuple) else (given,)
-    if not all(isinstance(axis, int) and -rank <= axis < rank for axis in axes):
-        raise ShapeError(f"axis {given} of {rank} dimensions")
-    return tuple(sorted({axis % rank for axis in axes}))
+        return self._each(parts, binary(ast.Sub()))

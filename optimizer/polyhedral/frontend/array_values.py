@@ -13,6 +13,8 @@ from optimizer.polyhedral.frontend.quantities import Quantity, UnequalSizes, who
 
 Point: TypeAlias = tuple[Quantity, ...]
 """One position in each dimension."""
+Build: TypeAlias = Callable[[list[ast.expr]], ast.expr]
+"""An expression over some others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,11 @@ def transposed(value: ArrayValue, order: Sequence[int]) -> ArrayValue:
     return part_of(value, [value.extents[k] for k in order], place, [value.start(k) for k in order])
 
 
-def elementwise(values: Sequence[ArrayValue], build: Callable[[list[ast.expr]], ast.expr], sample: Any) -> ArrayValue:
+def binary(operator: ast.operator) -> Build:
+    return lambda parts: ast.BinOp(parts[0], operator, parts[1])
+
+
+def elementwise(values: Sequence[ArrayValue], build: Build, sample: Any) -> ArrayValue:
     """One result an element, under NumPy's broadcasting. Raises `ShapeError`."""
     extents = broadcast_extents([value.extents for value in values])
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
 from optimizer.errors import SourceError
 from optimizer.polyhedral.frontend.accumulation import FreeExtreme, FreeSum
-from optimizer.polyhedral.frontend.affine import Condition, NotAffine, affine
+from optimizer.polyhedral.frontend.affine import NotAffine, affine
 from optimizer.polyhedral.frontend.array_statements import ArrayStatements
+from optimizer.polyhedral.frontend.drafts import Draft, Place
 from optimizer.polyhedral.frontend.expressions import ExpressionReader, Reading
 from optimizer.polyhedral.frontend.greatest_sizes import greatest
 from optimizer.polyhedral.frontend.local_arrays import LocalArray, read_local_array
 from optimizer.polyhedral.frontend.names import LoopNames, is_reserved
+from optimizer.polyhedral.frontend.opaque import Surroundings, read_piece
 from optimizer.polyhedral.frontend.quantities import ShapeError
 from optimizer.polyhedral.frontend.ranges import read_range
 from optimizer.polyhedral.frontend.rejections import unsupported
@@ -22,42 +24,6 @@ from optimizer.polyhedral.frontend.scope import ArrayInfo, Binding, Scope
 from optimizer.polyhedral.frontend.spelling import Spelling
 from optimizer.polyhedral.nest import Access, SourceLoop
 from optimizer.polyhedral.tree import Leaf, Loop, Node, Sequence, sequence_of
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """What is around a statement, outermost first."""
-
-    loops: tuple[str, ...] = ()
-    values: tuple[str, ...] = ()
-    """Of each loop the isl expression that ascends: `i`, or `-i` for one that runs downwards."""
-    conditions: tuple[Condition, ...] = ()
-    """Of the loops and of the `if`s."""
-
-    @property
-    def is_outermost(self) -> bool:
-        return not self.conditions
-
-    def inside_loop(self, name: str, bounds: Condition, *, is_descending: bool) -> Place:
-        value = f"-{name}" if is_descending else name
-        return Place((*self.loops, name), (*self.values, value), (*self.conditions, bounds))
-
-    def where(self, condition: Condition) -> Place:
-        return Place(self.loops, self.values, (*self.conditions, condition))
-
-
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """A statement before its scalars are sorted out: they are arrays of rank 0 under the source's names."""
-
-    name: str
-    place: Place
-    node: ast.Assign | ast.AugAssign
-    """Over unique names."""
-    source: ast.stmt
-    accesses: tuple[Access, ...]
-    scalar_reads: dict[str, ast.Name]
-    """Scalar variables that it reads, with where."""
 
 
 @dataclass(slots=True)
@@ -68,14 +34,21 @@ class FunctionWalker:
     reader: ExpressionReader
     loop_names: LoopNames
     spelling: Spelling
+    may_be_opaque: bool
+    """Whether what data decide is read as opaque statements, or refused."""
     drafts: list[Draft] = field(default_factory=list[Draft])
     loops: list[SourceLoop] = field(default_factory=list[SourceLoop])
     locals: dict[str, LocalArray] = field(default_factory=dict[str, LocalArray])
     has_array_statements: bool = False
+    is_choosing: bool = False
+    """Whether what is walked are choices between values, all of whose elements are touched in any case: none of them
+    may be where data decide."""
     free_sums: set[str] = field(default_factory=set[str])
     """Statements that add up in no order of the source's."""
     made: set[str] = field(default_factory=set[str])
     """Local arrays that hold the values of array statements."""
+    refused: SourceError | None = None
+    """Why the first opaque statement is one."""
     returned: ast.expr | None = None
     """The rewritten value of the final `return`."""
     returned_arrays: set[str] = field(default_factory=set[str])
@@ -136,6 +109,53 @@ class FunctionWalker:
         return sequence_of(*parts)
 
     def _statement(self, node: ast.stmt, place: Place) -> Iterator[Node]:
+        """What a statement becomes, or an opaque one where it does what data decide."""
+        if self.scope.generated or self.is_choosing or not self.may_be_opaque:
+            yield from self._transparent(node, place)
+            return
+        undo = self._undoing()
+        try:
+            parts = list(self._transparent(node, place))
+        except SourceError as error:
+            undo()
+            if not error.depends_on_data:
+                raise
+            parts = [self._opaque(node, place, error)]
+        yield from parts
+
+    def _undoing(self) -> Callable[[], None]:
+        """What takes back all that is noted from now on."""
+        undo_scope, drafts, loops = self.scope.undoing(), len(self.drafts), len(self.loops)
+        sets = [(kept, set(kept)) for kept in (self.free_sums, self.made, self.loop_names.used)]
+        local, is_choosing, has_array_statements = dict(self.locals), self.is_choosing, self.has_array_statements
+
+        def undo() -> None:
+            undo_scope()
+            del self.drafts[drafts:], self.loops[loops:]
+            for noted, before in sets:
+                noted.intersection_update(before)
+            self.locals = dict(local)
+            self.is_choosing, self.has_array_statements = is_choosing, has_array_statements
+
+        return undo
+
+    def _opaque(self, node: ast.stmt, place: Place, error: SourceError) -> Node:
+        """The statement as one step; raises the error for one that cannot be."""
+        given = [info for name, info in self.scope.arrays.items() if name not in self.made]
+        sizes = tuple(extent for info in given for extent in info.extents)
+        around = Surroundings(self.scope, self.loop_names, place.loops, place.conditions, sizes, self._check_variable)
+        undo = self._undoing()
+        try:
+            piece = read_piece(around, node)
+        except SourceError:
+            undo()
+            raise error from None
+        self.refused = self.refused or error
+        reading = Reading(list(piece.accesses), piece.scalar_reads)
+        reason = error.message.replace("is not supported", "is not looked into")
+        return self._draft(piece.node, node, reading, place, reason)
+
+    def _transparent(self, node: ast.stmt, place: Place) -> Iterator[Node]:
         if not self.scope.generated and (lines := self.spelling.spelled(node)) is not None:
             for line in lines:
                 yield from self._statement(line, place)
@@ -153,8 +173,11 @@ class FunctionWalker:
             case ast.If():
                 condition = self.reader.condition(node.test)
                 if condition is None:
-                    for line in self.spelling.choices(node):
+                    lines = self.spelling.choices(node)
+                    before, self.is_choosing = self.is_choosing, True
+                    for line in lines:
                         yield from self._statement(line, place)
+                    self.is_choosing = before
                     return
                 yield self._block(node.body, place.where(condition))
                 yield self._block(node.orelse, place.where(condition.negated()))
@@ -275,9 +298,9 @@ class FunctionWalker:
         self.scope.arrays[name] = local.info
         self.locals[name] = local
 
-    def _draft(self, node: ast.Assign | ast.AugAssign, source: ast.stmt, reading: Reading, place: Place) -> Node:
+    def _draft(self, node: ast.stmt, source: ast.stmt, reading: Reading, place: Place, opaque: str = "") -> Node:
         name = f"S{len(self.drafts)}"
-        self.drafts.append(Draft(name, place, node, source, tuple(reading.accesses), reading.scalars))
+        self.drafts.append(Draft(name, place, node, source, tuple(reading.accesses), reading.scalars, opaque))
         return Leaf(name, dict(zip(place.loops, place.values, strict=True)))
 
     def _returned(self, value: ast.expr) -> ast.expr:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TypeAlias
@@ -13,7 +13,7 @@ import islpy as isl
 from optimizer.errors import UserError
 from optimizer.polyhedral.frontend.affine import Affine, NotAffine, affine, condition, variable
 from optimizer.polyhedral.frontend.limits import limited
-from optimizer.polyhedral.nest import Array, Nest, Role, Statement
+from optimizer.polyhedral.nest import ANYWHERE, Array, Nest, Role, Statement
 
 _TASK = "prove that every subscript stays inside its array"
 
@@ -142,6 +142,7 @@ def _beyond(hazard: _Hazard) -> isl.Set:
     tests = [
         f"{subscript} < -({extent}) or {subscript} >= {extent}"
         for subscript, extent in zip(hazard.element.subscripts, hazard.shape, strict=True)
+        if subscript != ANYWHERE
     ]
     return isl.Set(f"{hazard.iteration} : {' or '.join(tests)} }}")
 
@@ -168,13 +169,17 @@ def _hazards(
 ) -> tuple[_Hazard, ...]:
     """Every access that is not proved to stay inside for all sizes at which the arrays exist."""
     shapes = {array.name: array.shape for array in arrays if array.role is not Role.SCALAR}
+    scalars = {array.name for array in arrays if array.role is Role.SCALAR}
     extents = " and ".join(f"{extent} >= 0" for shape in shapes.values() for extent in shape)
     admissible = isl.Set(f"[{', '.join(parameters)}] -> {{ : {extents} }}")
     found: list[_Hazard] = []
     for statement in statements:
         domain = isl.Set(statement.domain).intersect_params(admissible)
         iteration = f"[{', '.join(parameters)}] -> {{ {statement.name}[{', '.join(statement.iterators)}]"
-        for position, element in enumerate(_elements(statement, parameters)):
+        elements = tuple(_elements(statement, parameters, scalars))
+        if domain.is_subset(_inside(iteration, elements, shapes)):
+            continue
+        for position, element in enumerate(elements):
             shape = shapes[element.array]
             reached = domain
             for guard in element.guards:
@@ -182,11 +187,23 @@ def _hazards(
             tests = [
                 f"{subscript} < 0 or {subscript} >= {extent}"
                 for subscript, extent in zip(element.subscripts, shape, strict=True)
+                if subscript != ANYWHERE
             ]
-            outside = reached.intersect(isl.Set(f"{iteration} : {' or '.join(tests)} }}"))
+            outside = reached.intersect(isl.Set(f"{iteration} : {' or '.join(tests) or 'false'} }}"))
             if not outside.is_empty():
                 found.append(_Hazard(statement, position, element, shape, iteration, reached, outside))
     return tuple(found)
+
+
+def _inside(iteration: str, elements: Sequence[Element], shapes: Mapping[str, tuple[str, ...]]) -> isl.Set:
+    """The iterations for which no element is outside, whether it is evaluated or not."""
+    tests = {
+        f"0 <= {subscript} < {extent}"
+        for element in elements
+        for subscript, extent in zip(element.subscripts, shapes[element.array], strict=True)
+        if subscript != ANYWHERE
+    }
+    return isl.Set(f"{iteration} : {' and '.join(sorted(tests)) or 'true'} }}")
 
 
 def _is_certain(hazard: _Hazard, nest: Nest) -> bool:
@@ -237,6 +254,8 @@ def _first_point(outside: isl.Set) -> isl.Set:
 
 def _value(hazard: _Hazard, point: isl.Set, expression: str) -> str:
     """The value of an isl expression at one iteration and size."""
+    if expression == ANYWHERE:
+        return expression
     value = point.apply(isl.Map(f"{hazard.iteration} -> [{expression}] }}")).project_out_all_params()
     return str(value.dim_max_val(0))
 
@@ -245,13 +264,19 @@ def _names(text: str) -> set[str]:
     return {node.id for node in ast.walk(ast.parse(text, mode="eval")) if isinstance(node, ast.Name)}
 
 
-def _elements(statement: Statement, parameters: tuple[str, ...]) -> Iterator[Element]:
-    """The subscripted arrays in a statement's text, in the order of `subscripted_arrays`."""
+def _elements(statement: Statement, parameters: tuple[str, ...], scalars: Collection[str]) -> Iterator[Element]:
+    """The subscripted arrays in a statement's text, in the order of `subscripted_arrays`; of an opaque statement those
+    of its accesses, which it touches in any case as far as their subscripts are known."""
     known = {*statement.iterators, *parameters}
 
     def lookup(node: ast.expr) -> Affine | None:
         return variable(node.id) if isinstance(node, ast.Name) and node.id in known else None
 
+    if statement.opaque:
+        for access in statement.accesses:
+            if access.subscripts and access.array not in scalars:
+                yield Element(access.array, access.subscripts, (), access.is_write)
+        return
     for node, tests in subscripted_arrays(ast.parse(statement.body).body[0]):
         guards: list[str] = []
         for test, holds in tests:

@@ -9,10 +9,10 @@ and what is left of them after it. A name that is read after the loop gets an ar
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from optimizer.polyhedral.frontend.copying import copied
 from optimizer.polyhedral.frontend.placing import mentions, placed
 from optimizer.polyhedral.frontend.substitution import Substituted
 
@@ -176,7 +176,7 @@ def _step(loop: ast.For, swap: _Swap, meanings: Sequence[Mapping[str, str]], k: 
     for part, meaning in zip(parts, (meanings[k], meanings[(k + 1) % len(meanings)]), strict=True):
         values: dict[str, ast.expr] = {name: ast.Name(other, ast.Load()) for name, other in meaning.items()}
         values[loop.target.id] = _parsed(at)
-        lines += [Substituted(values).visit(copy.deepcopy(line)) for line in part]
+        lines += [Substituted(values).visit(copied(line)) for line in part]
     return lines
 
 

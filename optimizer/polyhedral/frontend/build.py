@@ -10,9 +10,11 @@ from typing import Any
 
 from optimizer.errors import SourceError
 from optimizer.polyhedral.frontend.affine import Condition
-from optimizer.polyhedral.frontend.body import Draft, FunctionWalker
+from optimizer.polyhedral.frontend.body import FunctionWalker
 from optimizer.polyhedral.frontend.bounds import Violation, find_violation, subscripted_arrays, within_bounds
 from optimizer.polyhedral.frontend.buffer_swaps import without_swaps
+from optimizer.polyhedral.frontend.copying import copied
+from optimizer.polyhedral.frontend.drafts import Draft
 from optimizer.polyhedral.frontend.expressions import ExpressionReader
 from optimizer.polyhedral.frontend.functions import is_transparent
 from optimizer.polyhedral.frontend.kept_elements import check_kept
@@ -20,11 +22,12 @@ from optimizer.polyhedral.frontend.names import FunctionNames, LoopNames, is_res
 from optimizer.polyhedral.frontend.original import original, preamble
 from optimizer.polyhedral.frontend.own_variables import separate_own_variables
 from optimizer.polyhedral.frontend.rebound_arguments import with_own_copies
+from optimizer.polyhedral.frontend.recomputed_values import with_values_recomputed
 from optimizer.polyhedral.frontend.renaming import with_webs
 from optimizer.polyhedral.frontend.scalars import find_webs
 from optimizer.polyhedral.frontend.scope import ArrayInfo, Scope
 from optimizer.polyhedral.frontend.shapes import Shapes, read_shapes
-from optimizer.polyhedral.frontend.signature import Signature, read_signature
+from optimizer.polyhedral.frontend.signature import ANNOTATE, Signature, read_signature
 from optimizer.polyhedral.frontend.size_unification import FreeSizes, with_equal_sizes
 from optimizer.polyhedral.frontend.source import Module
 from optimizer.polyhedral.frontend.spelling import Spelling
@@ -50,20 +53,34 @@ class Reading:
         return _place(self.drafts[int(violation.statement.name[1:])], violation)
 
 
-def build_nest(module: Module, function: ast.FunctionDef, examples: Mapping[str, Any] | None) -> Nest:
-    """The nest of one function of a module.
+def build_nest(
+    module: Module, function: ast.FunctionDef, examples: Mapping[str, Any] | None, *, by_use: bool = False
+) -> Nest:
+    """The nest of one function of a module; `by_use`: arguments without a type have the one that their use shows.
 
     Raises:
         SourceError: at the first thing that is not supported, or that is wrong at every size.
     """
     check_decorators(module, function)
-    signature = read_signature(module, function, examples)
-    reading = read_function(module, function, signature, examples)
+    signature = read_signature(module, function, examples, by_use=by_use)
+    try:
+        reading = read_function(module, function, signature, examples)
+    except SourceError as error:
+        raise _with_assumptions(error, signature) from None
     violation = find_violation(reading.nest)
     if violation is not None:
         hint = "make the array larger or the loop shorter"
         raise module.source.error(reading.place(violation), violation.message, hint)
-    return with_scalars_in_elements(within_bounds(reading.nest))
+    return with_scalars_in_elements(with_values_recomputed(within_bounds(reading.nest)))
+
+
+def _with_assumptions(error: SourceError, signature: tuple[Signature, ...]) -> SourceError:
+    """The same, with what it rests on: types may have been taken from the use of arguments."""
+    assumed = ", ".join(f"`{argument.name}`" for argument in signature if argument.is_assumed)
+    if not assumed:
+        return error
+    shown = f"what {assumed} may be is guessed from the use: if that is wrong, {ANNOTATE}"
+    return error.with_hint(f"{error.hint}\n  {shown}" if error.hint else shown)
 
 
 def read_function(
@@ -71,8 +88,12 @@ def read_function(
     function: ast.FunctionDef,
     signature: tuple[Signature, ...],
     examples: Mapping[str, Any] | None = None,
+    *,
+    may_be_opaque: bool = True,
 ) -> Reading:
     """One function of a module, whose arguments are of these types, for all sizes at which its arrays exist.
+
+    `may_be_opaque`: whether what data decide is read as steps of which little is known (see `opaque`), or refused.
 
     Raises:
         SourceError: at the first thing that is not supported.
@@ -86,13 +107,18 @@ def read_function(
             message = f"`{argument.name}` cannot be the name of an argument here"
             raise module.source.error(argument.node, message, "give it another name")
     spelled, meanings = _spelled(module, function, signature)
-    names = _names_of(module, spelled)
-    shapes = read_shapes(module, spelled, signature, names)
+    first = copied(spelled)
+    shapes = read_shapes(module, first, signature, _names_of(module, first))
     ranks = {argument.name: argument.dimensions or () for argument in signature}
     unnamed = frozenset(symbol for symbol, array, k in shapes.symbols if ranks[array][k] is None)
     try:
         return with_equal_sizes(
-            shapes, unnamed, examples or {}, lambda found: _walked(module, function, signature, found, unnamed)
+            shapes,
+            unnamed,
+            examples or {},
+            lambda found: _walked(
+                module, function, copied(spelled), signature, found, unnamed, may_be_opaque=may_be_opaque
+            ),
         )
     except SourceError as error:
         raise error.with_names(meanings) from None
@@ -139,12 +165,14 @@ def _names_of(module: Module, spelled: ast.FunctionDef) -> FunctionNames:
 def _walked(
     module: Module,
     function: ast.FunctionDef,
+    spelled: ast.FunctionDef,
     signature: tuple[Signature, ...],
     shapes: Shapes,
     unnamed: frozenset[str],
+    *,
+    may_be_opaque: bool,
 ) -> Reading:
-    """The function with these sizes of its arrays."""
-    spelled, _ = _spelled(module, function, signature)
+    """The function with these sizes of its arrays; `spelled`, a copy of it as `_spelled` makes it, is changed."""
     names = _names_of(module, spelled)
     symbols = [symbol for symbol, _, _ in shapes.symbols]
     names.taken.update(symbols)
@@ -159,9 +187,11 @@ def _walked(
     others = {*scope.arguments, *scope.arrays, *symbols, *names.assigned}
     others |= {*module.imports, *module.functions, *module.constants}
     reader = ExpressionReader(scope)
-    walker = FunctionWalker(scope, reader, LoopNames(names, frozenset(others)), Spelling(reader))
+    walker = FunctionWalker(scope, reader, LoopNames(names, frozenset(others)), Spelling(reader), may_be_opaque)
     tree = walker.walk(spelled)
     if not walker.loops:
+        if walker.refused is not None:
+            raise walker.refused
         raise module.source.error(function, f"`{function.name}` has no loops", "a kernel is a function of `for` loops")
     return Reading(_assemble(module, function, signature, shapes, walker, tree), tuple(walker.drafts))
 
@@ -215,7 +245,7 @@ def _argument(signature: Signature, parameters: list[str]) -> Argument:
         kind = ArgumentKind.ARRAY
     else:
         kind = ArgumentKind.PARAMETER if signature.name in parameters else ArgumentKind.VALUE
-    return Argument(signature.name, kind, signature.dtype, signature.default)
+    return Argument(signature.name, kind, signature.dtype, signature.default, signature.is_assumed)
 
 
 def _context(parameters: tuple[str, ...], scope: Scope, made: AbstractSet[str]) -> str:
@@ -249,7 +279,7 @@ def _statement(draft: Draft, parameters: tuple[str, ...]) -> Statement:
     instance = f"{draft.name}[{', '.join(iterators)}]" + (f" : {condition}" if condition else "")
     domain = f"[{prefix}] -> {{ {instance} }}" if prefix else f"{{ {instance} }}"
     line: int = draft.source.lineno
-    return Statement(draft.name, iterators, domain, draft.accesses, ast.unparse(draft.node), line)
+    return Statement(draft.name, iterators, domain, draft.accesses, ast.unparse(draft.node), line, draft.opaque)
 
 
 def _closed(condition: Condition) -> str:
@@ -258,6 +288,8 @@ def _closed(condition: Condition) -> str:
 
 def _place(draft: Draft, violation: Violation) -> ast.AST:
     """Where in the source the offending subscript stands; the statement, where one line makes several."""
+    if draft.opaque:
+        return draft.source
     found = [node for node, _ in subscripted_arrays(draft.source)]
     own = [node for node, _ in subscripted_arrays(draft.node)]
     return found[violation.position] if len(found) == len(own) else draft.source

@@ -8,7 +8,6 @@ them; a variable that nothing outside its branch knows has some value in any cas
 from __future__ import annotations
 
 import ast
-import copy
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from difflib import SequenceMatcher
 from typing import TypeAlias
 
 from optimizer.polyhedral.frontend.affine import NotAffine, affine
+from optimizer.polyhedral.frontend.copying import copied
 from optimizer.polyhedral.frontend.expressions import ExpressionReader
 from optimizer.polyhedral.frontend.held_types import HeldTypes
 from optimizer.polyhedral.frontend.local_arrays import LOCAL_MAKERS
@@ -50,7 +50,7 @@ class ChoiceMaker:
         known, data = self._split(node.test)
         if known and data and not any(isinstance(part, ast.If) for line in node.orelse for part in ast.walk(line)):
             inner = placed(ast.If(_all_of(data), node.body, node.orelse), node)
-            return [placed(ast.If(_all_of(known), [inner], copy.deepcopy(node.orelse)), node)]
+            return [placed(ast.If(_all_of(known), [inner], [*map(copied, node.orelse)]), node)]
         body, orelse = self._flat(node, node.body), self._flat(node, node.orelse)
         own = self._own_variables(node, body, orelse)
         if list(map(_target_text, body)) != list(map(_target_text, orelse)):
@@ -163,7 +163,7 @@ class ChoiceMaker:
         scope = self.reader.scope
         names = {name: scope.names.fresh(name) for name in own if any(mentions(line, name) for line in branch)}
         values: dict[str, ast.expr] = {name: ast.Name(new, ast.Load()) for name, new in names.items()}
-        renamed = [Substituted(values).visit(copy.deepcopy(line)) for line in branch]
+        renamed = [Substituted(values).visit(copied(line)) for line in branch]
         scope.names.add(renamed)
         return renamed, own.union(names.values())
 
@@ -198,7 +198,7 @@ class ChoiceMaker:
                 inside, otherwise = ([self._guarded(each, test, own) for each in part] for part in (body, orelse))
                 return placed(ast.If(known, inside, otherwise), line)
             case ast.Assign(targets=[ast.Name(id=name)], value=value) if name in self.reader.scope.truths:
-                return placed(ast.Assign(line.targets, ast.BoolOp(ast.And(), [copy.deepcopy(test), value])), line)
+                return placed(ast.Assign(line.targets, ast.BoolOp(ast.And(), [copied(test), value])), line)
             case ast.Assign(targets=[target], value=value) if own.has(target):
                 is_harmless = _is_harmless(value) or self._is_affine(value) or self._is_memory(value)
                 return line if is_harmless else _choice(test, target, value, self._nothing(value), line)
@@ -235,7 +235,7 @@ def _assignments(lines: Sequence[ast.stmt]) -> Iterator[tuple[ast.expr, ast.expr
 
 
 def _choice(test: ast.expr, target: ast.expr, value: ast.expr, otherwise: ast.expr, line: ast.stmt) -> ast.stmt:
-    return placed(ast.Assign([target], ast.IfExp(copy.deepcopy(test), value, otherwise)), line)
+    return placed(ast.Assign([target], ast.IfExp(copied(test), value, otherwise)), line)
 
 
 def _is_one_choice(body: list[ast.stmt], orelse: list[ast.stmt]) -> bool:
@@ -270,7 +270,7 @@ def _target_text(line: ast.stmt) -> str:
 
 
 def _read(target: ast.expr) -> ast.expr:
-    found = copy.deepcopy(target)
+    found = copied(target)
     if isinstance(found, ast.Name | ast.Subscript):
         found.ctx = ast.Load()
     return found

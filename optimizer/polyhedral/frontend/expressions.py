@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 
 from optimizer.errors import SourceError
-from optimizer.polyhedral.frontend.affine import Affine, Condition, NotAffine, affine, condition
+from optimizer.polyhedral.frontend.affine import Affine, Condition, NotAffine, affine, condition, expression_of
 from optimizer.polyhedral.frontend.functions import (
     CASTS,
     NAMED_NUMBERS,
@@ -17,7 +17,7 @@ from optimizer.polyhedral.frontend.functions import (
     check_pure,
     is_number,
 )
-from optimizer.polyhedral.frontend.scope import Scope, expression_of
+from optimizer.polyhedral.frontend.scope import Scope
 from optimizer.polyhedral.nest import Access
 
 _OUTSIDE_HINT = "use it inside its loop, or keep its value in a variable of another name"
@@ -52,7 +52,8 @@ class ExpressionReader:
             value = affine(node, self.scope.lookup)
         except NotAffine as problem:
             message = f"{what} is not affine: {problem.reason}"
-            raise self.error(problem.node, message, self._hint(problem.node)) from None
+            source, hint = self.scope.module.source, self._hint(problem.node)
+            raise source.error(problem.node, message, hint, depends_on_data=True) from None
         self.scope.used |= value.names
         return value
 
@@ -146,21 +147,21 @@ class ExpressionReader:
                 f"`{ast.unparse(node)}` has {len(subscripts)} of the {len(info.extents)} subscripts of `{base.id}`"
             )
             raise self.error(node, message, "write one subscript for each dimension: rows as a whole are not supported")
-        values: list[Affine] = []
-        nodes: list[ast.expr] = []
-        for subscript, extent in zip(subscripts, info.extents, strict=True):
-            value = self.affine(subscript, "this subscript")
-            rewritten = self.scope.rewritten(subscript)
-            if value.is_constant and value.constant < 0:
-                value = extent + value
-                rewritten = expression_of(value)
-                self.scope.used |= value.names
-            values.append(value)
-            nodes.append(rewritten)
+        found = [self.subscript(subscript, extent) for subscript, extent in zip(subscripts, info.extents, strict=True)]
+        nodes = [rewritten for rewritten, _ in found]
         index = nodes[0] if len(nodes) == 1 else ast.Tuple(nodes, ast.Load())
         context = ast.Store() if is_write else ast.Load()
-        access = Access(base.id, tuple(map(str, values)), is_write)
+        access = Access(base.id, tuple(text for _, text in found), is_write)
         return ast.Subscript(ast.Name(base.id, ast.Load()), index, context), access
+
+    def subscript(self, node: ast.expr, extent: Affine) -> tuple[ast.expr, str]:
+        """A subscript rewritten, and what it is in an access."""
+        value = self.affine(node, "this subscript")
+        if value.is_constant and value.constant < 0:
+            value = extent + value
+            self.scope.used |= value.names
+            return expression_of(value), str(value)
+        return self.scope.rewritten(node), str(value)
 
     def _name(self, node: ast.Name, reading: Reading) -> ast.expr:
         name, scope = node.id, self.scope

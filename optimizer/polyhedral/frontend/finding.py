@@ -18,7 +18,9 @@ from optimizer.polyhedral.frontend.stencils import is_stencil
 from optimizer.polyhedral.nest import Nest
 
 
-def nest_of_source(text: str, function: str | None, file: str, examples: Mapping[str, Any] | None = None) -> Nest:
+def nest_of_source(
+    text: str, function: str | None, file: str, examples: Mapping[str, Any] | None = None, *, by_use: bool = False
+) -> Nest:
     """The nest of a function in a module's text; the only kernel function when none is named.
 
     Args:
@@ -26,16 +28,17 @@ def nest_of_source(text: str, function: str | None, file: str, examples: Mapping
         function: The function's name.
         file: How messages call the text.
         examples: Example arguments by name, for what annotations leave open.
+        by_use: Whether arguments of which still nothing is known have the types that their use shows.
 
     Raises:
         UserError: when there is no such function, or something in it is not supported.
     """
     module = parse_module(text, file)
-    return _built(module, _chosen(module, function), examples)
+    return _built(module, _chosen(module, function), examples, by_use=by_use)
 
 
 def nest_of_file(path_and_function: str) -> Nest:
-    """The nest of `kernel.py:gemm`, or of the only kernel function in `kernel.py`.
+    """The nest of `kernel.py:gemm`, or of the only kernel function in `kernel.py`; see `by_use` in `nest_of_source`.
 
     Raises:
         UserError: when there is no such file or function, or something in it is not supported.
@@ -44,7 +47,7 @@ def nest_of_file(path_and_function: str) -> Nest:
     function = name if separator and name.isidentifier() else None
     if function is None:
         path = path_and_function
-    return nest_of_source(text_of(path), function, path)
+    return nest_of_source(text_of(path), function, path, by_use=True)
 
 
 def nest_of_function(function: Callable[..., Any], arguments: Mapping[str, Any] | Sequence[Any] | None = None) -> Nest:
@@ -71,9 +74,11 @@ def nest_of_function(function: Callable[..., Any], arguments: Mapping[str, Any] 
     return nest_of_source(text_with_globals(plain), plain.__name__, file, examples)
 
 
-def _built(module: Module, function: ast.FunctionDef, examples: Mapping[str, Any] | None) -> Nest:
+def _built(
+    module: Module, function: ast.FunctionDef, examples: Mapping[str, Any] | None, *, by_use: bool = False
+) -> Nest:
     try:
-        return build_nest(module, function, examples)
+        return build_nest(module, function, examples, by_use=by_use)
     except RecursionError:
         message = f"`{function.name}` has expressions that are nested too deeply"
         raise module.source.error(function, message, "split them into several assignments") from None

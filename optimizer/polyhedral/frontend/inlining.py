@@ -7,11 +7,11 @@ is a name stands for itself, any other is assigned to a variable first, as Pytho
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from optimizer.polyhedral.frontend.affine import NotAffine
+from optimizer.polyhedral.frontend.copying import copied
 from optimizer.polyhedral.frontend.expressions import ExpressionReader
 from optimizer.polyhedral.frontend.functions import Impure, check_pure, is_number, is_transparent
 from optimizer.polyhedral.frontend.own_variables import separate_own_variables
@@ -84,7 +84,7 @@ class Inliner:
         in_place = Substituted(values)
         lines: list[ast.stmt] = [
             *(ast.Assign([ast.Name(names[own], ast.Store())], value) for own, value in assignments.items()),
-            *(in_place.visit(copy.deepcopy(line)) for line in body),
+            *(in_place.visit(copied(line)) for line in body),
         ]
         lines = [placed(line, call) for line in lines]
         separate_own_variables(lines, self.reader.scope.names.fresh)
@@ -95,7 +95,7 @@ class Inliner:
                 self.reader.scope.names.assigned[names[own]] = 1
         if last.value is None or (isinstance(last.value, ast.Constant) and last.value.value is None):
             return lines, None
-        return lines, in_place.visit(copy.deepcopy(last.value))
+        return lines, in_place.visit(copied(last.value))
 
     def _name(self, call: ast.Call) -> str | None:
         scope = self.reader.scope

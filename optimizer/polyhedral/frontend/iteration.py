@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from optimizer.polyhedral.frontend.copying import copied
 from optimizer.polyhedral.frontend.expressions import ExpressionReader
 from optimizer.polyhedral.frontend.substitution import Substituted
 from optimizer.polyhedral.frontend.views import bound_size, view_of
@@ -52,7 +52,7 @@ def over_range(reader: ExpressionReader, loop: ast.For) -> ast.For | None:
             if isinstance(part, ast.Assign | ast.AnnAssign) and name in _stored_names(part):
                 message = f"`{name}` is a part of an array here: the name cannot be given to something else"
                 raise reader.error(part, message, "assign to its elements, or use another name")
-    body = [Substituted(found.rows).visit(copy.deepcopy(line)) for line in loop.body]
+    body = [Substituted(found.rows).visit(copied(line)) for line in loop.body]
     count = _shortest(reader, found.lengths)
     target = ast.copy_location(ast.Name(counter.id, ast.Store()), loop.target)
     iterable = ast.Call(ast.Name("range", ast.Load()), [count], [])

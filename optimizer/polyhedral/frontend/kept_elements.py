@@ -6,7 +6,7 @@ import ast
 
 import islpy as isl
 
-from optimizer.polyhedral.frontend.body import Draft
+from optimizer.polyhedral.frontend.drafts import Draft
 from optimizer.polyhedral.frontend.limits import limited
 from optimizer.polyhedral.frontend.scalars import example_sizes
 from optimizer.polyhedral.frontend.source import Source
@@ -41,6 +41,8 @@ def check_kept(nest: Nest, drafts: list[Draft], source: Source) -> None:
 def _kept(draft: Draft) -> Access | None:
     """The element that a statement may leave as it is."""
     match draft.node:
+        case _ if draft.opaque:
+            return None
         case ast.Assign(targets=[ast.Subscript() as target], value=ast.IfExp(body=body, orelse=orelse)):
             if ast.unparse(target) in (ast.unparse(body), ast.unparse(orelse)):
                 return next(access for access in draft.accesses if access.is_write)
@@ -54,7 +56,7 @@ def _unwritten(nest: Nest, order: isl.UnionMap, draft: Draft, kept: Access) -> i
     domain = isl.Set(nest.statement(draft.name).domain).intersect_params(isl.Set(nest.context))
     read = _relation(nest, draft.name, kept)
     written = isl.UnionMap.empty(order.get_space())
-    for statement in nest.statements:
+    for statement in (statement for statement in nest.statements if not statement.opaque):
         for access in statement.accesses:
             if access.is_write and access.array == kept.array:
                 written = written.union(_relation(nest, statement.name, access))

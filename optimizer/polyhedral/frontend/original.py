@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-import copy
 import textwrap
 from collections.abc import Iterable
 
+from optimizer.polyhedral.frontend.copying import copied
 from optimizer.polyhedral.frontend.source import Module
 from optimizer.polyhedral.frontend.stencils import is_stencil, read_stencil
 
@@ -61,7 +61,7 @@ def _needed(module: Module, function: ast.FunctionDef) -> ast.FunctionDef:
         # What Numba finds out by itself is said, for those who run the kernel without Numba.
         reach = ast.parse(repr(read_stencil(module, function).reach), mode="eval").body
         decorator = function.decorator_list[0]
-        call = copy.deepcopy(decorator) if isinstance(decorator, ast.Call) else ast.Call(decorator, [], [])
+        call = copied(decorator) if isinstance(decorator, ast.Call) else ast.Call(decorator, [], [])
         if not any(word.arg == "neighborhood" for word in call.keywords):
             call.keywords.append(ast.keyword("neighborhood", reach))
         bare.decorator_list = [call]
@@ -70,7 +70,7 @@ def _needed(module: Module, function: ast.FunctionDef) -> ast.FunctionDef:
 
 def _bare(function: ast.FunctionDef) -> ast.FunctionDef:
     """Without decorators and annotations."""
-    bare = copy.deepcopy(function)
+    bare = copied(function)
     bare.decorator_list, bare.returns = [], None
     for argument in ast.walk(bare.args):
         if isinstance(argument, ast.arg):

@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from optimizer.polyhedral.frontend.affine import Affine, number, variable
-from optimizer.polyhedral.frontend.scope import expression_of
+from optimizer.polyhedral.frontend.affine import Affine, expression_of, number, variable
 
 
 class ShapeError(Exception):

@@ -37,11 +37,15 @@ def with_own_copies(function: ast.FunctionDef, arrays: Collection[str], fresh: C
 
 
 def _bound(loop: ast.For) -> set[str]:
-    """Names that plain assignments in it bind."""
+    """Names that every iteration gives what is computed from their last value, or another array at its end."""
     found: set[str] = set()
-    for node in ast.walk(loop):
-        match node:
-            case ast.Assign(targets=[ast.Name(id=name)]):
+    for line in loop.body:
+        match line:
+            case ast.For():
+                found |= _bound(line)
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.BinOp() | ast.Call() as value):
+                found |= {name} if mentions(value, name) else set()
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Name()) if line is loop.body[-1]:
                 found.add(name)
             case _:
                 pass

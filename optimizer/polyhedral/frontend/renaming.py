@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-import copy
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from optimizer.polyhedral.frontend import dtypes
 from optimizer.polyhedral.frontend.body import FunctionWalker
+from optimizer.polyhedral.frontend.copying import copied
 from optimizer.polyhedral.frontend.scalars import Use, Web
 from optimizer.polyhedral.nest import Access, Array, Nest, Role, Statement
 
@@ -17,7 +17,7 @@ def with_webs(nest: Nest, walker: FunctionWalker, webs: tuple[Web, ...]) -> Nest
     """The nest with its scalars renamed, expanded and declared, and with its `return`."""
     web_of = {(use, web.variable): web for web in webs for use in web.uses}
     statements: list[Statement] = []
-    nodes: list[ast.Assign | ast.AugAssign] = []
+    nodes: list[ast.stmt] = []
     for draft, statement in zip(walker.drafts, nest.statements, strict=True):
         accesses: list[Access] = []
         for access in statement.accesses:
@@ -27,7 +27,10 @@ def with_webs(nest: Nest, walker: FunctionWalker, webs: tuple[Web, ...]) -> Nest
             {variable: web.name for (use, variable), web in web_of.items() if use == Use(draft.name, is_write)}
             for is_write in (False, True)
         )
-        node = _Renamer(read, written).visit(copy.deepcopy(draft.node))
+        if draft.opaque:
+            # One name for each variable, wherever it stands in there.
+            read = written = read | written
+        node = _Renamer(read, written).visit(copied(draft.node))
         nodes.append(node)
         statements.append(replace(statement, accesses=tuple(accesses), body=ast.unparse(node)))
     types = _scalar_types(nest, walker, webs, nodes)
@@ -47,9 +50,7 @@ class _Renamer(ast.NodeTransformer):
         return ast.Name(names.get(node.id, node.id), node.ctx)
 
 
-def _scalar_types(
-    nest: Nest, walker: FunctionWalker, webs: tuple[Web, ...], nodes: list[ast.Assign | ast.AugAssign]
-) -> dict[str, str]:
+def _scalar_types(nest: Nest, walker: FunctionWalker, webs: tuple[Web, ...], nodes: list[ast.stmt]) -> dict[str, str]:
     """The type of each web: what all its writes join to. They only grow, until nothing changes."""
     scope = walker.scope
     types: dict[str, str | None] = dict.fromkeys((*nest.parameters, *(loop.name for loop in nest.loops)), "int64")
@@ -70,13 +71,32 @@ def _scalar_types(
     before: dict[str, str | None] = {}
     while types != before:
         before = dict(types)
-        for node in nodes:
-            match node:
-                case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                    types[name] = dtypes.join(types[name], dtypes.infer(value, type_of, scope.module))
-                case ast.AugAssign(target=ast.Name(id=name), op=operator, value=value):
-                    changed = ast.BinOp(ast.Name(name, ast.Load()), operator, value)
-                    types[name] = dtypes.join(types[name], dtypes.infer(changed, type_of, scope.module))
-                case _:
-                    pass
+        for name, value in (pair for node in nodes for pair in assignments(node)):
+            types[name] = dtypes.join(types.get(name), dtypes.infer(value, type_of, scope.module))
     return {web.name: types[web.name] or "float64" for web in webs}
+
+
+def assignments(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+    """Every variable that a statement assigns, with the value; an opaque one may assign many."""
+    for part in ast.walk(node):
+        match part:
+            case ast.Assign(targets=targets, value=value):
+                for target in targets:
+                    yield from _pairs(target, value)
+            case ast.AugAssign(target=ast.Name(id=name), op=operator, value=value):
+                yield name, ast.BinOp(ast.Name(name, ast.Load()), operator, value)
+            case ast.For(target=ast.Name(id=name)):
+                yield name, ast.Constant(0)
+            case _:
+                pass
+
+
+def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+    match target, value:
+        case ast.Name(id=name), _:
+            yield name, value
+        case ast.Tuple(elts=targets), ast.Tuple(elts=values):
+            for one, other in zip(targets, values, strict=False):
+                yield from _pairs(one, other)
+        case _:
+            return

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 import islpy as isl
 
-from optimizer.polyhedral.frontend.body import Draft
+from optimizer.polyhedral.frontend.drafts import Draft
 from optimizer.polyhedral.frontend.limits import limited
 from optimizer.polyhedral.frontend.source import Source
 from optimizer.polyhedral.nest import Nest, Statement
@@ -70,8 +71,10 @@ def find_webs(
     for variable in arguments & uses.keys():
         uses[variable].add(Use(ENTRY, True))
 
+    if not uses:
+        return ()
     found: list[Web] = []
-    whole = _with_ends(nest)
+    whole = _with_ends(nest, {use.statement for own in uses.values() for use in own})
     with limited(nest.file, "find out which scalars carry values from iteration to iteration"):
         order = order_map(whole, whole.tree)
         for variable, own in uses.items():
@@ -87,18 +90,20 @@ def find_webs(
     return tuple(found)
 
 
-def _with_ends(nest: Nest) -> Nest:
-    """The nest between its entry and its return, at admissible sizes."""
+def _with_ends(nest: Nest, names: AbstractSet[str]) -> Nest:
+    """Some statements of the nest, between its entry and its return, at admissible sizes."""
     ends = tuple(Statement(name, (), f"{{ {name}[] }}", (), "", 0) for name in (ENTRY, RETURN))
     tree = Sequence((Leaf(ENTRY, {}), nest.tree, Leaf(RETURN, {})))
     context = isl.Set(nest.context)
-    every = (*nest.statements, *ends)
+    every = (*(statement for statement in nest.statements if statement.name in names), *ends)
     statements = tuple(replace(s, domain=str(isl.Set(s.domain).intersect_params(context))) for s in every)
     return replace(nest, statements=statements, tree=tree)
 
 
 def _is_changed(draft: Draft, variable: str) -> bool:
-    """Whether the statement is an augmented assignment to the variable: it reads and writes it under one name."""
+    """Whether the statement reads and writes the variable under one name: an augmented assignment, or an opaque one."""
+    if draft.opaque:
+        return {True, False} <= {access.is_write for access in draft.accesses if access.array == variable}
     match draft.node:
         case ast.AugAssign(target=ast.Name(id=name)):
             return name == variable

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from optimizer.polyhedral.frontend.affine import Affine, NotAffine, affine, as_extreme, number, variable
+from optimizer.polyhedral.frontend.affine import Affine, NotAffine, affine, as_extreme, expression_of, number, variable
+from optimizer.polyhedral.frontend.array_values import ArrayValue
+from optimizer.polyhedral.frontend.copying import copied
 from optimizer.polyhedral.frontend.names import FunctionNames
 from optimizer.polyhedral.frontend.source import Module
-
-if TYPE_CHECKING:
-    from optimizer.polyhedral.frontend.array_values import ArrayValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +61,20 @@ class Scope:
     """Told what is wrong with the sizes of a statement, before it is told to anybody else."""
     used: set[str] = field(default_factory=set[str])
     """Names of integer arguments that occur in a bound, a condition, a subscript or a shape."""
+
+    def undoing(self) -> Callable[[], None]:
+        """What gives every name the meaning back that it has now."""
+        arrays, loops, bindings = dict(self.arrays), dict(self.loops), dict(self.bindings)
+        prologue, views, generated = dict(self.prologue), dict(self.views), self.generated
+        sets = [(kept, set(kept)) for kept in (self.truths, self.used)]
+
+        def undo() -> None:
+            self.arrays, self.loops, self.bindings = dict(arrays), dict(loops), dict(bindings)
+            self.prologue, self.views, self.generated = dict(prologue), dict(views), generated
+            for noted, before in sets:
+                noted.intersection_update(before)
+
+        return undo
 
     def is_parameter(self, name: str) -> bool:
         """Whether it is an integer argument that never changes."""
@@ -149,7 +161,7 @@ class Scope:
 
     def rewritten(self, node: ast.expr) -> ast.expr:
         """An affine expression or condition over unique loop names and parameters only."""
-        return _Rewriter(self).visit(copy.deepcopy(node))
+        return _Rewriter(self).visit(copied(node))
 
 
 def positions(part: ast.Slice, count: int) -> range:
@@ -185,8 +197,3 @@ class _Rewriter(ast.NodeTransformer):
         if name not in scope.arguments and (value := scope.module.whole_number(name)) is not None:
             return expression_of(value)
         return node
-
-
-def expression_of(linear: Affine) -> ast.expr:
-    """The Python expression of a linear affine expression."""
-    return ast.parse(str(linear), mode="eval").body

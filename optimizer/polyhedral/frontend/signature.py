@@ -1,4 +1,4 @@
-"""What the arguments of a kernel are: types and array dimensions from annotations, defaults or example arguments."""
+"""What the arguments of a kernel are: types and dimensions from annotations, defaults, examples or use."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from optimizer.polyhedral.frontend.dtypes import constant_type, infer
 from optimizer.polyhedral.frontend.functions import CASTS, DTYPES, is_number
 from optimizer.polyhedral.frontend.numba_types import declared_types
 from optimizer.polyhedral.frontend.source import Module
+from optimizer.polyhedral.frontend.uses import Uses, uses_of
 
 ANNOTATE = 'annotate it like `A: Float64[np.ndarray, "n m"]`, `n: int` or `alpha: float`'
 _LOOSE = frozenset({"Float", "Int", "UInt", "Integer", "Inexact", "Real", "Num", "Shaped", "Complex", "Key"})
@@ -28,6 +29,8 @@ class Signature:
     dimensions: tuple[ast.expr | None, ...] | None
     """Of an array its extents as written, None for one without a name; None for a scalar."""
     default: str | None
+    is_assumed: bool = False
+    """Whether nothing says its type but how it is used."""
 
     @property
     def is_array(self) -> bool:
@@ -35,9 +38,9 @@ class Signature:
 
 
 def read_signature(
-    module: Module, function: ast.FunctionDef, examples: Mapping[str, Any] | None
+    module: Module, function: ast.FunctionDef, examples: Mapping[str, Any] | None, *, by_use: bool = False
 ) -> tuple[Signature, ...]:
-    """The arguments of `function` in order.
+    """The arguments of `function` in order; `by_use`: those without a type have the one that their use shows.
 
     Raises:
         SourceError: for an argument without a usable type.
@@ -56,8 +59,9 @@ def read_signature(
             message = f"argument `{node.arg}` comes after one with a default, and is without a default itself"
             raise module.source.error(node, message, "name it first")
     declared = declared_types(module, function, [node.arg for node, _ in pairs])
+    uses = uses_of(module, function.body) if by_use else None
     return tuple(
-        _read_argument(module, node, default, examples or {}, declared.get(node.arg)) for node, default in pairs
+        _read_argument(module, node, default, examples or {}, declared.get(node.arg), uses) for node, default in pairs
     )
 
 
@@ -67,11 +71,15 @@ def _read_argument(
     default: ast.expr | None,
     examples: Mapping[str, Any],
     declared: tuple[str, tuple[None, ...] | None] | None,
+    uses: Uses | None,
 ) -> Signature:
-    name = node.arg
+    name, is_assumed = node.arg, False
     text = None if default is None else ast.unparse(default)
     exemplified = _of_example(name, examples[name]) if name in examples else None
-    if node.annotation is not None:
+    is_open = node.annotation is None or _is_vague_array(module, node.annotation)
+    if uses is not None and is_open and default is None and not declared and not exemplified:
+        found, is_assumed = uses.type_of(name), True
+    elif node.annotation is not None:
         found = _of_annotation(module, node, node.annotation, exemplified or declared)
     elif declared is not None:
         _check_example(name, declared, exemplified)
@@ -84,7 +92,7 @@ def _read_argument(
         hint = ANNOTATE + ", or give example arguments"
         raise module.source.error(node, f"argument `{name}` has no type", hint)
     dtype, dimensions = found
-    return Signature(name, node, CASTS.get(dtype, dtype), dimensions, text)
+    return Signature(name, node, CASTS.get(dtype, dtype), dimensions, text, is_assumed)
 
 
 def _of_example(name: str, value: Any) -> tuple[str, tuple[None, ...] | None]:
@@ -156,10 +164,17 @@ def _read_annotation(
             full = module.resolve(annotation)
             if full in CASTS:
                 return CASTS[full], None
-            is_vague_array = full.rpartition(".")[2] in {"ndarray", "Any"} or full == ""
-            return example if is_vague_array else None
+            return example if _is_vague_array(module, annotation) else None
         case _:
             return example
+
+
+def _is_vague_array(module: Module, annotation: ast.expr) -> bool:
+    """Whether an annotation says no more than that there is an array, or anything."""
+    if not isinstance(annotation, ast.Name | ast.Attribute):
+        return False
+    full = module.resolve(annotation)
+    return full.rpartition(".")[2] in {"ndarray", "Any"} or full == ""
 
 
 def _dimensions(module: Module, place: ast.Constant, text: str) -> tuple[ast.expr | None, ...]:

@@ -17,13 +17,14 @@ class Source:
     text: str
     file: str
 
-    def error(self, node: ast.AST, message: str, hint: str = "") -> SourceError:
+    def error(self, node: ast.AST, message: str, hint: str = "", *, depends_on_data: bool = False) -> SourceError:
         """The error to raise about `node`; ast counts columns in UTF-8 bytes, people in characters."""
         line: int = getattr(node, "lineno", 1)
         lines = self.text.splitlines()
         text = lines[line - 1] if line <= len(lines) else ""
         column = len(text.encode()[: getattr(node, "col_offset", 0)].decode(errors="ignore"))
-        return SourceError(message, file=self.file, line=line, column=column, text=text, hint=hint)
+        place = {"file": self.file, "text": text, "hint": hint}
+        return SourceError(message, line=line, column=column, depends_on_data=depends_on_data, **place)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,9 @@ functions that work on arrays, no `if` that depends on data."""
 from __future__ import annotations
 
 import ast
-import copy
 
 from optimizer.polyhedral.frontend.choices import ChoiceMaker
+from optimizer.polyhedral.frontend.copying import copied
 from optimizer.polyhedral.frontend.expressions import ExpressionReader
 from optimizer.polyhedral.frontend.inlining import Inliner
 from optimizer.polyhedral.frontend.iteration import over_range
@@ -78,7 +78,7 @@ class Spelling:
             lines, result = self.inliner.taken_in(node)
             return lines, self.value_of(node, result)
         calls = _Calls(self)
-        plain = calls.visit(copy.deepcopy(node))
+        plain = calls.visit(copied(node))
         return calls.before, plain
 
     def check_no_writes(self, call: ast.Call) -> None:

@@ -7,11 +7,11 @@ have get `cval`, which is 0 by default, or stay as they are in `out`.
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from optimizer.polyhedral.frontend import dtypes
+from optimizer.polyhedral.frontend.copying import copied
 from optimizer.polyhedral.frontend.expressions import ExpressionReader
 from optimizer.polyhedral.frontend.own_variables import is_written_first
 from optimizer.polyhedral.frontend.placing import placed
@@ -66,7 +66,7 @@ class StencilCalls:
 
         sizes = [bound_size(scope, extent, call) for extent in first.extents]
         loops = [scope.names.fresh("ijklmn"[k % 6]) for k in range(first.rank)]
-        *body, last = copy.deepcopy(function.body)
+        *body, last = map(copied, function.body)
         assert isinstance(last, ast.Return)
         assert last.value is not None
         moved = _Moved(self.reader, arrays, loops)

@@ -56,7 +56,7 @@ def _stays(nest: Nest) -> Iterator[Stay]:
         if scalar.role is not Role.SCALAR or scalar.returned or scalar.dtype != DTYPE:
             continue
         using = [s for s in nest.statements if any(access.array == scalar.name for access in s.accesses)]
-        if len(using) < 2:
+        if len(using) < 2 or any(statement.opaque for statement in using):
             continue
         load, *_, store = using
         element = next((access for access in store.accesses if access.is_write), None)
@@ -137,7 +137,7 @@ def _without(nest: Nest, stay: Stay) -> Nest:
     statements = tuple(_in_element(s, stay) for s in nest.statements)
     kept = tuple(s for s in statements if s.body != f"{element} = {element}")
     arrays = tuple(array for array in nest.arrays if array.name != stay.scalar)
-    tree = _with_leaves_of(nest.tree, {s.name for s in kept})
+    tree = with_leaves_of(nest.tree, {s.name for s in kept})
     return nest if tree is None else replace(nest, arrays=arrays, statements=kept, tree=tree)
 
 
@@ -161,14 +161,14 @@ class _InElement(ast.NodeTransformer):
         return ast.Subscript(text.value, text.slice, node.ctx) if node.id == self.stay.scalar else node
 
 
-def _with_leaves_of(node: Node, statements: set[str]) -> Node | None:
+def with_leaves_of(node: Node, statements: set[str]) -> Node | None:
     """What is left of a tree with the leaves of these statements alone; None if nothing is."""
     match node:
         case Leaf():
             return node if node.statement in statements else None
         case Loop():
-            body = _with_leaves_of(node.body, statements)
+            body = with_leaves_of(node.body, statements)
             return None if body is None else replace(node, body=body)
         case Sequence():
-            parts = [part for each in node.parts if (part := _with_leaves_of(each, statements)) is not None]
+            parts = [part for each in node.parts if (part := with_leaves_of(each, statements)) is not None]
             return sequence_of(*parts) if parts else None

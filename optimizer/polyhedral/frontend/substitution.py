@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Mapping
+
+from optimizer.polyhedral.frontend.copying import copied
 
 
 class Substituted(ast.NodeTransformer):
@@ -16,7 +17,7 @@ class Substituted(ast.NodeTransformer):
     def visit_Name(self, node: ast.Name) -> ast.expr:
         if node.id not in self.values:
             return node
-        value = copy.deepcopy(self.values[node.id])
+        value = copied(self.values[node.id])
         if isinstance(value, ast.Name | ast.Subscript):
             value.ctx = node.ctx
         if not hasattr(value, "lineno"):

@@ -11,6 +11,7 @@ import ast
 from collections.abc import Collection
 from dataclasses import replace
 
+from optimizer.polyhedral.frontend.own_iterations import with_own_elements
 from optimizer.polyhedral.nest import Access, Array, Nest, Role, Statement
 
 DTYPES = frozenset({"float64", "int64", "bool"})
@@ -29,13 +30,15 @@ def with_temporaries_in_variables(nest: Nest, made: Collection[str]) -> Nest:
         replace(statement, body=ast.unparse(_InVariables(chosen).visit(ast.parse(statement.body))))
         for statement in nest.statements
     )
-    return replace(nest, arrays=arrays, statements=statements)
+    return with_own_elements(replace(nest, arrays=arrays, statements=statements), sorted(chosen))
 
 
 def _is_temporary(nest: Nest, array: Array) -> bool:
     if array.role is not Role.LOCAL or array.returned or array.dtype not in DTYPES:
         return False
     using = [statement for statement in nest.statements if _accesses(statement, array.name)]
+    if any(statement.opaque for statement in using):
+        return False
     writing = [statement for statement in using if any(access.is_write for access in _accesses(statement, array.name))]
     if len(writing) != 1 or len(using) < 2:
         return False

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-import copy
 
+from optimizer.polyhedral.frontend.copying import copied
 from optimizer.polyhedral.frontend.functions import is_number
 from optimizer.polyhedral.frontend.names import FunctionNames
 from optimizer.polyhedral.frontend.source import Module
@@ -13,7 +13,7 @@ from optimizer.polyhedral.frontend.substitution import Substituted
 
 def without_tuples(module: Module, function: ast.FunctionDef) -> ast.FunctionDef:
     """A copy of the function in which what a tuple consists of stands where its name did."""
-    function = copy.deepcopy(function)
+    function = copied(function)
     names = FunctionNames.of(function)
     # An argument has a value before its first assignment.
     names.assigned.update(part.arg for part in ast.walk(function.args) if isinstance(part, ast.arg))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 
 class NotUnderstoodError(Exception):
-    """There is a statement or an expression that generated code does not have."""
+    """There is a statement or an expression that neither generated code nor pieces of kernels have."""
 
 
 SCOPES = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.NamedExpr)
@@ -40,6 +40,11 @@ def read_first(statements: Iterable[ast.stmt]) -> frozenset[str]:
     return _flow(statements, frozenset())[0]
 
 
+def assigned_after(statements: Iterable[ast.stmt]) -> frozenset[str]:
+    """The names that have a value after the statements in any case; raises NotUnderstoodError."""
+    return _flow(statements, frozenset())[1]
+
+
 def assigned(nodes: Iterable[ast.AST]) -> frozenset[str]:
     return frozenset(node.id for node in _names(nodes) if isinstance(node.ctx, ast.Store))
 
@@ -61,6 +66,8 @@ def _flow(statements: Iterable[ast.stmt], known: frozenset[str]) -> tuple[frozen
         match statement:
             case ast.For(target=target, iter=numbers, body=body, orelse=[]):
                 found |= (read([numbers]) - known) | _flow(body, known | assigned([target]))[0]
+            case ast.While(test=test, body=body, orelse=[]):
+                found |= (read([test]) - known) | _flow(body, known)[0]
             case ast.If(test=test, body=body, orelse=otherwise):
                 found |= read([test]) - known
                 (here, one), (there, other) = _flow(body, known), _flow(otherwise, known)
@@ -68,7 +75,11 @@ def _flow(statements: Iterable[ast.stmt], known: frozenset[str]) -> tuple[frozen
             case ast.AugAssign(target=ast.Name(name)):
                 found |= (read([statement]) | {name}) - known
                 known |= {name}
-            case ast.Assign() | ast.AugAssign() | ast.Expr() | ast.Raise() | ast.Return() | ast.Pass():
+            case ast.Break() | ast.Continue():
+                pass  # What stands behind it in its block never runs.
+            case (
+                ast.Assign() | ast.AnnAssign() | ast.AugAssign() | ast.Expr() | ast.Raise() | ast.Return() | ast.Pass()
+            ):
                 found |= read([statement]) - known
                 known |= assigned([statement])
             case _:
