@@ -296,6 +296,7 @@ class KernelProblem:
             sizes=dict(sizes),
             inputs=inputs,
             has_array_statements=self.nest.has_array_statements,
+            result_types=() if self.nest.is_decorated else _result_types(self.nest),
             data_decide=any(statement.opaque for statement in self.nest.statements),
             has_free_sums=bool(self.nest.free_sums),
         )
@@ -340,6 +341,12 @@ class KernelProblem:
     @cached_property
     def _flops_and_bytes(self) -> tuple[float, float]:
         return float(flops(self.nest, self.sizes)), float(compulsory_bytes(self.nest, self.sizes))
+
+
+def _result_types(nest: Nest) -> tuple[str, ...]:
+    """Of all arrays that may be among the results."""
+    arrays = (array for array in nest.arrays if array.role is Role.ARGUMENT or (array.returned and array.shape))
+    return tuple(sorted({array.dtype for array in arrays}))
 
 
 def _meaning(nest: Nest, tree: Node) -> str:

@@ -269,7 +269,7 @@ def test_what_is_wrong_is_said_in_one_message(root: Path, home: Path) -> None:
     over_stdio(root, home, scenario)
 
 
-@pytest.mark.parametrize("transport", ["stdio", "http"])
+@pytest.mark.parametrize("transport", ["stdio", pytest.param("http", marks=pytest.mark.long)])
 def test_cancelled_runs_are_saved_and_the_server_answers_meanwhile(root: Path, home: Path, transport: str) -> None:
     async def scenario(session: Session) -> None:
         waited: list[str] = []

@@ -37,6 +37,7 @@ from tests.test_legality_oracle import small_tiles
 from tests.test_people import inputs
 
 PLACE = str(Path(irregular.__file__))
+SEEDS = [*range(16), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(16, 100))]
 PARALLEL = {
     "sparse_product": {"i"},
     "histogram": {"b"},
@@ -112,7 +113,7 @@ def test_legal_schedules_give_the_bits_of_the_original(name: str) -> None:
     assert_all_legal_schedules_agree(nest, getattr(irregular, name), cases, seed=name, count=12)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_random_functions_under_random_legal_schedules(seed: int) -> None:
     text = random_function(seed)
     cases = [vectors(size) for size in (6, 3, 1)]
@@ -120,7 +121,7 @@ def test_random_functions_under_random_legal_schedules(seed: int) -> None:
     assert_all_legal_schedules_agree(nest, function_of(text), cases, seed=str(seed), count=8)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_what_random_functions_touch_is_among_their_accesses(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     text = random_function(seed)
     given = vectors()

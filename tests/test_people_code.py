@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,9 @@ import pytest
 from optimizer.codegen.backend import CodeOptions, FloatingPoint
 from optimizer.codegen.numba_source import NumbaBackend
 from optimizer.errors import CandidateError
+from optimizer.kernel_problem import KernelProblem
 from optimizer.measure.commands import Form
-from optimizer.measure.loading import plain_function
+from optimizer.measure.loading import compiled_original, plain_function
 from optimizer.polyhedral.frontend import nest_of_source
 from optimizer.polyhedral.legality import Legal, judge
 from optimizer.polyhedral.model import Model
@@ -103,3 +105,16 @@ def test_generated_code_is_what_people_wrote(kernel: str) -> None:
     nest, rng = nest_of(kernel), random.Random(5)
     for schedule in ("", *SCHEDULES.get(kernel, ()), *[None] * 4):
         assert_same(nest, schedule, rng)
+
+
+@pytest.mark.parametrize(("decorator", "is_compiled"), [("", False), ("@njit\n", True)])
+def test_an_original_for_numpy_keeps_its_types(tmp_path: Path, decorator: str, is_compiled: bool) -> None:
+    file = tmp_path / "mine.py"
+    signature = 'def f(x: Float32[np.ndarray, "n"]):\n'
+    imports = "import numpy as np\nfrom numba import njit\nfrom jaxtyping import Float32\n\n"
+    file.write_text(f"{imports}{decorator}{signature}    return 0.5 * x\n")
+    workload = KernelProblem.load(str(file), {"n": 4}).workload("timing")
+    x = np.ones(4, np.float32)
+    original = compiled_original(workload, tmp_path / "original.py", (x,))
+    assert hasattr(original, "signatures") is is_compiled
+    assert original(x).dtype == (np.float64 if is_compiled else np.float32)

@@ -128,7 +128,7 @@ def function_with_loops_apart(source: str, name: str) -> Any:
 @pytest.mark.parametrize(
     ("name", "count"),
     [
-        *((name, 20) for name in catalog.names()),
+        *((name, 12) for name in catalog.names()),
         *(pytest.param(name, 60, marks=pytest.mark.long) for name in catalog.names()),
     ],
 )

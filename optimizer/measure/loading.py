@@ -63,7 +63,18 @@ def compiled_original(
         if workload.has_array_statements:
             return _load(workload.source, str(file), workload.function, {})
         raise InfrastructureError(f"Numba cannot compile the original {workload.function}: {_brief(error)}") from error
+    made = _array_types(compiled.overloads[types].signature.return_type)
+    if workload.has_array_statements and workload.result_types and not made <= {*workload.result_types}:
+        return _load(workload.source, str(file), workload.function, {})
     return compiled
+
+
+def _array_types(result: Any) -> set[str]:
+    """NumPy's names of the elements of the arrays in a type of Numba."""
+    if isinstance(result, numba.types.Array):
+        return {str(result.dtype)}
+    parts: Any = result if isinstance(result, numba.types.BaseTuple) else ()
+    return set[str]().union(*map(_array_types, parts))
 
 
 def compiled_candidate(file: Path, name: str, arguments: tuple[Any, ...]) -> Function:

@@ -78,6 +78,9 @@ class Workload:
     inputs: CatalogInputs | RandomInputs | FileInputs
     has_array_statements: bool = False
     """Whether the original may call what Numba cannot compile: it runs as plain Python on NumPy then."""
+    result_types: tuple[str, ...] = ()
+    """What NumPy makes of its arrays, if it is written for NumPy: where Numba makes other ones, such as float64 of a
+    float32 array and a number, it runs as plain Python on NumPy, too."""
     data_decide: bool = False
     """Whether data decide which elements the original touches: then inputs are of use only if its subscripts stay
     inside its arrays when they are checked."""

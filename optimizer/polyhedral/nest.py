@@ -139,6 +139,8 @@ class Nest:
     file: str = "<function>"
     free_sums: tuple[str, ...] = ()
     """Statements whose sums or products have no order of their own in the source: `np.sum`, `@` and their like."""
+    is_decorated: bool = False
+    """Whether the source itself has it compiled, by `njit` and the like."""
     has_array_statements: bool = False
     """Whether statements over whole arrays became loops, so that Numba may not know the original's functions."""
     reassociates: bool = False

@@ -74,7 +74,10 @@ def run_json(problem: Any, result: RunResult, directory: Path, export: Path | No
     }
 
 
-BASELINES = {"numba": "the function compiled by Numba", "numpy": "the function as it is: Numba cannot compile it"}
+BASELINES = {
+    "numba": "the function compiled by Numba",
+    "numpy": "the function as it is: Numba cannot compile it, or makes other types",
+}
 """What the original is that times are compared with."""
 
 

@@ -224,6 +224,7 @@ def _assemble(
         original=original(module, function),
         file=module.source.file,
         free_sums=tuple(sorted(walker.free_sums)),
+        is_decorated=bool(function.decorator_list),
         has_array_statements=walker.has_array_statements,
     )
     taken = {*scope.names.taken, *(loop.name for loop in walker.loops)}
