@@ -218,8 +218,8 @@ def test_size_at_which_the_original_fails_is_skipped(bench: Bench) -> None:
 
 
 def test_nothing_may_be_outside_of_its_array_where_the_original_fails_in_another_way(bench: Bench) -> None:
-    source = SCALE_SUM + "    share = 1 / n\n    for i in range(n):\n        total[i] *= share\n"
-    body = f"{ORIGINAL_BODY}\n{{}}\nshare = 1 / n\nfor i in range(n):\n    total[i] *= share"
+    source = SCALE_SUM + "    share = 6 // n\n    for i in range(n):\n        total[i] *= share\n"
+    body = f"{ORIGINAL_BODY}\n{{}}\nshare = 6 // n\nfor i in range(n):\n    total[i] *= share"
     problem = replace(CONTRACT, source=source)
     assert judged(bench, module(body.format("first = 0.0")), problem).status is Status.OK
     verdict = judged(bench, module(body.format("first = total[0]")), problem)

@@ -15,10 +15,10 @@ from optimizer.codegen.export import ExportHeader, export_module
 from optimizer.errors import CandidateError, UserError
 from optimizer.kernel_problem import KernelProblem
 from optimizer.measure.loading import plain_function
-from optimizer.polyhedral.draft import Draft
-from optimizer.polyhedral.fuse_templates import one_pass_orders
 from optimizer.polyhedral.private_arrays import model_for
 from optimizer.polyhedral.templates import templates
+from optimizer.polyhedral.templates.draft import Draft
+from optimizer.polyhedral.templates.fuse import one_pass_orders
 from optimizer.polyhedral.traffic import moved_bytes
 from optimizer.polyhedral.tree import Loop, Sequence, leaves, loops
 from tests.test_people import FOLDER, assert_near, inputs, module_of

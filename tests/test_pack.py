@@ -15,13 +15,13 @@ from optimizer.codegen.numba_source import NumbaBackend
 from optimizer.errors import CandidateError, StepError
 from optimizer.measure.commands import Form
 from optimizer.measure.loading import plain_function
-from optimizer.polyhedral.draft import Draft
 from optimizer.polyhedral.legality import Legal, judge
 from optimizer.polyhedral.model import model_of
 from optimizer.polyhedral.nest import Nest
-from optimizer.polyhedral.register_templates import eliminations
 from optimizer.polyhedral.schedule import Schedule, parse_schedule
 from optimizer.polyhedral.steps.autoschedule import Autoschedule
+from optimizer.polyhedral.templates.draft import Draft
+from optimizer.polyhedral.templates.register import eliminations
 from optimizer.polyhedral.witness import Fault
 from tests.hand_nests import gemm
 from tests.test_random_schedules import assert_same_bits, inputs, module_function, nest_named, run

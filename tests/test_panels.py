@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from optimizer.kernel_problem import KernelProblem
-from optimizer.polyhedral.draft import Draft
-from optimizer.polyhedral.panel_templates import panels
 from optimizer.polyhedral.schedule import Schedule
+from optimizer.polyhedral.templates.draft import Draft
+from optimizer.polyhedral.templates.panel import panels
 
 SOURCE = """
 import numpy as np

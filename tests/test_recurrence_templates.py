@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from optimizer.kernel_problem import KernelProblem
-from optimizer.polyhedral.draft import Draft
 from optimizer.polyhedral.legality import Legal, judge
 from optimizer.polyhedral.model import Model
-from optimizer.polyhedral.recurrence_templates import side_by_side
 from optimizer.polyhedral.schedule import parse_schedule
+from optimizer.polyhedral.templates.draft import Draft
+from optimizer.polyhedral.templates.recurrence import side_by_side
 from optimizer.polyhedral.tree import loops
 from tests.test_random_schedules import nest_named
 from tests.test_register_tile_results import assert_plain_code_is_exact

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from optimizer.kernel_problem import KernelProblem
-from optimizer.polyhedral.column_templates import in_columns
-from optimizer.polyhedral.draft import Draft
 from optimizer.polyhedral.legality import Legal
-from optimizer.polyhedral.register_templates import eliminations
 from optimizer.polyhedral.schedule import Schedule
 from optimizer.polyhedral.steps.autoschedule import Autoschedule
+from optimizer.polyhedral.templates.column import in_columns
+from optimizer.polyhedral.templates.draft import Draft
+from optimizer.polyhedral.templates.register import eliminations
 
 KERNELS = ("gemm", "lu", "jacobi-2d", "floyd-warshall")
 

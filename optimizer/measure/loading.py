@@ -26,6 +26,7 @@ from optimizer.measure.commands import Form
 from optimizer.measure.failure import WorkerFailure, described_error
 from optimizer.measure.races import WatchedFunction, watched
 from optimizer.measure.stencil_stand_in import stencil
+from optimizer.measure.total_division import NAMES, with_total_division
 from optimizer.measure.widening import WIDER, widened
 from optimizer.measure.workload import Workload
 from optimizer.verdict import Reason
@@ -120,10 +121,11 @@ def plain_function(source: str, file: str, name: str, form: Form = Form.PLAIN) -
             modules["numpy"] = _WideNumpy()
         case Form.WATCHED:
             module, watch = watched(source)
-            return WatchedFunction(_load(module, file, name, modules, watch.names), watch)
+            loaded = _load(with_total_division(module), file, name, modules, {**watch.names, **NAMES})
+            return WatchedFunction(loaded, watch)
         case _:
             pass
-    return _load(source, file, name, modules)
+    return _load(with_total_division(ast.parse(source)), file, name, modules, NAMES)
 
 
 def _load(

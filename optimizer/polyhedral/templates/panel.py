@@ -16,9 +16,15 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from optimizer.polyhedral.draft import Draft
 from optimizer.polyhedral.footprint import range_of
-from optimizer.polyhedral.register_templates import (
+from optimizer.polyhedral.steps.fuse import Fuse
+from optimizer.polyhedral.steps.pack import Pack
+from optimizer.polyhedral.steps.register_tile import RegisterTile
+from optimizer.polyhedral.steps.reorder import Reorder
+from optimizer.polyhedral.steps.structure import chains
+from optimizer.polyhedral.steps.tile import Tile
+from optimizer.polyhedral.templates.draft import Draft
+from optimizer.polyhedral.templates.register import (
     FEW_PACKED_ROWS,
     accumulations,
     has_threads_outside,
@@ -26,12 +32,6 @@ from optimizer.polyhedral.register_templates import (
     reads_that_move,
     share_of,
 )
-from optimizer.polyhedral.steps.fuse import Fuse
-from optimizer.polyhedral.steps.pack import Pack
-from optimizer.polyhedral.steps.register_tile import RegisterTile
-from optimizer.polyhedral.steps.reorder import Reorder
-from optimizer.polyhedral.steps.structure import chains
-from optimizer.polyhedral.steps.tile import Tile
 from optimizer.polyhedral.tree import Loop, Node, Sequence, leaves, loops, sequences
 
 CACHE = 1 << 20

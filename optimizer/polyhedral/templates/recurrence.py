@@ -13,7 +13,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from optimizer.polyhedral.draft import Draft
 from optimizer.polyhedral.locality import direction, strides
 from optimizer.polyhedral.nest import Access, Role
 from optimizer.polyhedral.reductions import reduction_of
@@ -23,6 +22,7 @@ from optimizer.polyhedral.steps.structure import chains
 from optimizer.polyhedral.steps.tile import Tile
 from optimizer.polyhedral.steps.unroll_and_jam import UnrollAndJam
 from optimizer.polyhedral.steps.vectorize import Vectorize
+from optimizer.polyhedral.templates.draft import Draft
 from optimizer.polyhedral.tree import Loop, Node, Sequence, leaves, loops
 
 BLOCK = 16

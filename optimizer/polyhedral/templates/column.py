@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from optimizer.polyhedral.draft import Draft
 from optimizer.polyhedral.steps.split import Split
 from optimizer.polyhedral.steps.structure import chains
 from optimizer.polyhedral.steps.tile import Tile
+from optimizer.polyhedral.templates.draft import Draft
 from optimizer.polyhedral.tree import loops
 
 COLUMNS = 64

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from optimizer.polyhedral.draft import Draft
 from optimizer.polyhedral.locality import strides, tree_price
 from optimizer.polyhedral.steps.distribute import Distribute
 from optimizer.polyhedral.steps.fuse import Fuse
@@ -22,6 +21,7 @@ from optimizer.polyhedral.steps.structure import around, chains, loop_named
 from optimizer.polyhedral.steps.tile import Tile
 from optimizer.polyhedral.steps.unroll_and_jam import UnrollAndJam
 from optimizer.polyhedral.steps.wavefront import Wavefront
+from optimizer.polyhedral.templates.draft import Draft
 from optimizer.polyhedral.tree import Leaf, Loop, Sequence, leaves, loops, sequences
 
 ROWS = 8

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from optimizer.polyhedral.draft import Draft
 from optimizer.polyhedral.locality import linear_coefficients
 from optimizer.polyhedral.steps.distribute import Distribute
 from optimizer.polyhedral.steps.parallel import Parallel
@@ -19,6 +18,7 @@ from optimizer.polyhedral.steps.structure import loop_named
 from optimizer.polyhedral.steps.tile import Tile
 from optimizer.polyhedral.steps.unroll_and_jam import UnrollAndJam
 from optimizer.polyhedral.steps.vectorize import Vectorize
+from optimizer.polyhedral.templates.draft import Draft
 from optimizer.polyhedral.tree import Loop, Node, Sequence, leaves, loops
 
 ROWS = 8

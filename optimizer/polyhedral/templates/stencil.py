@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from optimizer.polyhedral.draft import Draft
 from optimizer.polyhedral.steps.skew import Skew
 from optimizer.polyhedral.steps.structure import chains, tile_name
 from optimizer.polyhedral.steps.tile import Tile
 from optimizer.polyhedral.steps.unroll_and_jam import UnrollAndJam
 from optimizer.polyhedral.steps.vectorize import Vectorize
 from optimizer.polyhedral.steps.wavefront import Wavefront
+from optimizer.polyhedral.templates.draft import Draft
 from optimizer.polyhedral.tree import Leaf, Loop, loops
 
 VECTOR_TILES = {2: (16, 32), 3: (4, 8, 4)}

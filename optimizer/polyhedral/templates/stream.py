@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from optimizer.polyhedral.draft import Draft
 from optimizer.polyhedral.locality import strides
 from optimizer.polyhedral.steps.reorder import Reorder
 from optimizer.polyhedral.steps.stream import Stream
 from optimizer.polyhedral.steps.structure import chains, tile_name
 from optimizer.polyhedral.steps.tile import Tile
 from optimizer.polyhedral.steps.vectorize import Vectorize
+from optimizer.polyhedral.templates.draft import Draft
 from optimizer.polyhedral.tree import Loop, leaves, loops
 
 LEAST_BYTES = 2**25

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from optimizer.polyhedral.draft import Draft
 from optimizer.polyhedral.footprint import range_of
 from optimizer.polyhedral.steps.distribute import Distribute
 from optimizer.polyhedral.steps.fuse import Fuse
@@ -23,6 +22,7 @@ from optimizer.polyhedral.steps.reorder import Reorder
 from optimizer.polyhedral.steps.reorder_statements import ReorderStatements
 from optimizer.polyhedral.steps.structure import chains, loop_named, part_name
 from optimizer.polyhedral.steps.tile import Tile
+from optimizer.polyhedral.templates.draft import Draft
 from optimizer.polyhedral.traffic import CACHE, moved_bytes
 from optimizer.polyhedral.tree import Leaf, Loop, Node, Sequence, find_loop, leaves, loops, show
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from optimizer.errors import StepError
@@ -11,7 +12,7 @@ from optimizer.polyhedral.private_arrays import model_for
 from optimizer.polyhedral.schedule import nest_of
 from optimizer.polyhedral.steps import Step
 from optimizer.polyhedral.steps.parallel import Parallel
-from optimizer.polyhedral.tree import Node, loops
+from optimizer.polyhedral.tree import Node, loops, show
 
 
 @dataclass(frozen=True)
@@ -55,3 +56,13 @@ class Draft:
         if not is_legal(self.model, tree):
             return None
         return Draft(model_for(self.model, tree), (*self.steps, *steps), tree)
+
+
+def distinct(drafts: Iterable[Draft]) -> Iterator[Draft]:
+    """The drafts without those that come to the same tree as one before."""
+    seen: set[str] = set()
+    for draft in drafts:
+        meaning = show(draft.tree)
+        if meaning not in seen:
+            seen.add(meaning)
+            yield draft

@@ -10,7 +10,6 @@ from itertools import permutations
 
 import islpy as isl
 
-from optimizer.polyhedral.draft import Draft
 from optimizer.polyhedral.locality import extents, strides
 from optimizer.polyhedral.packable import packable_reads, tile_leaves
 from optimizer.polyhedral.steps.distribute import Distribute
@@ -21,6 +20,7 @@ from optimizer.polyhedral.steps.split import Split
 from optimizer.polyhedral.steps.structure import around, chains, loop_named, tile_name
 from optimizer.polyhedral.steps.tile import Tile
 from optimizer.polyhedral.steps.unroll_and_jam import UnrollAndJam
+from optimizer.polyhedral.templates.draft import Draft
 from optimizer.polyhedral.tree import Leaf, Loop, leaves, loops
 
 DEPTHS = (256, None)
