@@ -113,6 +113,7 @@ def test_the_table_and_the_json() -> None:
     assert outcome_line(OUTCOMES[0]) == "gemm random repeat 0: 1.00x (12 evaluations, budget_evaluations)"
 
 
+@pytest.mark.long
 def test_a_real_comparison_goes_on_where_it_stopped(tmp_path: Path) -> None:
     arguments = [
         "bench",

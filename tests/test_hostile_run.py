@@ -96,6 +96,7 @@ def command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "optimizer.cli", *arguments, "--json"]
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into other processes")
 def test_a_killed_run_resumes_without_repeating_or_losing(tmp_path: Path) -> None:
     environment = {**os.environ, "LOOPWRIGHT_HOME": str(tmp_path / "home")}

@@ -100,6 +100,7 @@ def real_run(kernel: str, size: str, first: str, directory: Path) -> tuple[Run, 
     return run, server
 
 
+@pytest.mark.long
 def test_with_all_verifiers(tmp_path: Path) -> None:
     _, server = real_run("gemm", "mini", "parallel(k)", tmp_path / "run")
     first, _, answer = ("\n".join(texts_in(request["messages"][-1]["content"])) for request in server.requests)

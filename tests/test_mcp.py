@@ -328,6 +328,7 @@ def test_a_server_that_is_killed_leaves_a_saved_run_and_no_process(root: Path, h
     assert len(record.trials) >= 2
 
 
+@pytest.mark.long
 def test_a_resumed_run_goes_on_where_it_was(root: Path) -> None:
     from optimizer.mcp.jobs import resume, run
 
@@ -362,6 +363,7 @@ def test_an_engine_that_died_is_started_again(root: Path, home: Path) -> None:
     assert _engines(root) == []
 
 
+@pytest.mark.long
 def test_only_the_protocol_is_on_standard_output(root: Path, home: Path) -> None:
     first = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "0"}}
     check = {"kernel": "matmul", "schedule": "parallel(i)", "size": "mini"}
