@@ -6,11 +6,10 @@ import random
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-import islpy as isl
 import psutil
 
 from kernels import catalog
@@ -29,15 +28,15 @@ from optimizer.polyhedral.counting import array_bytes, bytes_of, compulsory_byte
 from optimizer.polyhedral.data_subscripts import arrays_of_subscripts
 from optimizer.polyhedral.frontend import check_bounds, nest_of_file
 from optimizer.polyhedral.legality import Judgement, Legal, judge
+from optimizer.polyhedral.meaning import meaning_of
 from optimizer.polyhedral.model import Model, model_of
 from optimizer.polyhedral.nest import Nest, Role
-from optimizer.polyhedral.order import instance_tuple
 from optimizer.polyhedral.reductions import ADDING, reduction_of
 from optimizer.polyhedral.repair import repair
-from optimizer.polyhedral.schedule import Schedule, nest_of, parse_schedule
+from optimizer.polyhedral.schedule import Schedule, parse_schedule
 from optimizer.polyhedral.steps.reduce import Reduce
 from optimizer.polyhedral.templates import templates
-from optimizer.polyhedral.tree import Leaf, Node, map_leaves, show
+from optimizer.polyhedral.tree import Node
 from optimizer.schedule_edits import edits, numbers_of
 from optimizer.sizes import parse_sizes
 
@@ -163,7 +162,7 @@ class KernelProblem:
         if text not in self._candidates:
             schedule = parse_schedule(text)
             tree = schedule.apply(self.nest)
-            self._candidates[text] = Candidate(str(schedule), digest_of(_meaning(self.nest, tree)))
+            self._candidates[text] = Candidate(str(schedule), digest_of(meaning_of(self.nest, tree)))
         return self._candidates[text]
 
     def schedule(self, candidate: Candidate) -> Schedule:
@@ -347,25 +346,6 @@ def _result_types(nest: Nest) -> tuple[str, ...]:
     """Of all arrays that may be among the results."""
     arrays = (array for array in nest.arrays if array.role is Role.ARGUMENT or (array.returned and array.shape))
     return tuple(sorted({array.dtype for array in arrays}))
-
-
-def _meaning(nest: Nest, tree: Node) -> str:
-    """The tree as text, the same for all ways that lead to it."""
-
-    nest = nest_of(nest, tree)
-
-    def canonical(leaf: Leaf) -> Leaf:
-        instance = f"[{', '.join(nest.parameters)}] -> {{ {instance_tuple(nest, leaf.statement)}"
-        values = {loop: _canonical_value(f"{instance} -> [{value}] }}") for loop, value in sorted(leaf.values.items())}
-        return replace(leaf, values=values)
-
-    return show(map_leaves(tree, canonical))
-
-
-@lru_cache(maxsize=10_000)
-def _canonical_value(function: str) -> str:
-    """One text for all ways to write a loop's value: `-(-i)` is `i`."""
-    return str(isl.PwMultiAff(function))
 
 
 def _find(kernel: str) -> tuple[Nest, Mapping[str, Mapping[str, int]]]:

@@ -297,7 +297,7 @@ def {name}(function):
             try:
                 compiled.compile(types)
                 chosen[types] = compiled
-            except Exception:
+            except Exception:  # Of many kinds, for what Numba cannot compile.
                 chosen[types] = function
         return chosen[types](*bound.args, **bound.kwargs)
 
